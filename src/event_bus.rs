@@ -1,0 +1,448 @@
+//! The event bus, on pgmq's topics: an event is sent to every queue bound to its name, and each consumer reads a queue of its
+//! own. Where pgmq checks no lease, `read_ct` is the fencing token: a later delivery has a higher one.
+//!
+//! The statements name pgmq's columns and never its types: an update of pgmq drops its types with CASCADE.
+
+use crate::argument::{self, NAME, NO_CONTROLS};
+use crate::error::{self, Error, QUEUE_NAME};
+use crate::statement::{
+    Call, Characters, Field, Fields, Instant, Jsonb, Queue, QueueStatement, Saved, Statement, TableIterator, Text,
+    Varchar,
+};
+use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, VARCHAROID};
+use pgrx::prelude::*;
+
+// Literal bindings by the index; a wildcard's regular expression only where a cheap LIKE says that it may match, since
+// PostgreSQL keeps no more than 32 compiled ones. In the order of names, so that two publishers meet queues in one order.
+static ROUTE: Statement = Statement::new(
+    c"select b.queue_name from pgmq.topic_bindings b where b.pattern = $1
+      union
+      select b.queue_name from pgmq.topic_bindings b
+       where b.pattern ~~ any ('{%*%,%#%}')
+         and case when $1 ~~ replace(replace(replace(b.pattern, '_', '\\_'), '*', '_%'), '#', '%')
+                  then $1 ~ b.compiled_regex end
+       order by 1",
+    &[TEXTOID],
+);
+
+static ENVELOPE: Statement = Statement::new(
+    c"select case when $4 is null
+                  then jsonb_build_object('eventId', $1, 'eventName', $2, 'payload', $3)
+                  else jsonb_build_object('eventId', $1, 'eventName', $2, 'payload', $3,
+                                          'metadata', jsonb_build_object('correlationId', $4)) end",
+    &[TEXTOID, TEXTOID, JSONBOID, VARCHAROID],
+);
+
+// What came, for an error: the part of an argument at a path, as JSON.
+static PART: Statement = Statement::new(c"select ($1 #> $2::text[])::text", &[JSONBOID, TEXTOID]);
+
+static TABLE: Statement =
+    Statement::new(c"select lower('q_' || m.queue_name) from pgmq.meta m where m.queue_name = $1", &[TEXTOID]);
+
+static CREATE: Statement = Statement::new(c"select pgmq.create($1)", &[TEXTOID]);
+
+static BIND: Statement = Statement::new(
+    c"select pgmq.bind_topic($1, $2)
+       where not exists (select from pgmq.topic_bindings b where b.pattern = $1 and b.queue_name = $2)",
+    &[TEXTOID, TEXTOID],
+);
+
+static SEND: QueueStatement =
+    QueueStatement::new("insert into {queue} (vt, message) values ($1, $2)", &[TIMESTAMPTZOID, JSONBOID]);
+
+// The instant is a parameter: a volatile clock_timestamp() could not be an index condition. The array is computed once,
+// whatever the plan, so never more than the limit are taken.
+static READ: QueueStatement = QueueStatement::new(
+    "with taken as (
+       update {queue} set vt = $2, read_ct = read_ct + 1, last_read_at = $1
+        where msg_id = any (array(
+          select m.msg_id from {queue} m where m.vt <= $1 order by m.vt limit $3 for update skip locked))
+       returning msg_id, read_ct, enqueued_at, vt, message, headers)
+     select msg_id, read_ct, enqueued_at, vt, message, headers from taken order by msg_id",
+    &[TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID],
+);
+
+// The same for one message, which needs no order.
+static READ_ONE: QueueStatement = QueueStatement::new(
+    "update {queue} set vt = $2, read_ct = read_ct + 1, last_read_at = $1
+      where msg_id = any (array(
+        select m.msg_id from {queue} m where m.vt <= $1 order by m.vt limit 1 for update skip locked))
+     returning msg_id, read_ct, enqueued_at, vt, message, headers",
+    &[TIMESTAMPTZOID, TIMESTAMPTZOID],
+);
+
+static ARCHIVE: QueueStatement = QueueStatement::new(
+    "with gone as (
+       delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
+       returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+     insert into {archive} (msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message, headers)
+     select msg_id, read_ct, enqueued_at, last_read_at, $3, vt, message, headers from gone
+     returning msg_id",
+    &[INT8OID, INT4OID, TIMESTAMPTZOID],
+);
+
+// Headers are an object wherever ours are concerned; others, which pgmq allows, are kept inside the note.
+// What an earlier requeue noted is read with care: anyone who may call pgmq.send can write headers, and a message that could
+// not be buried would be delivered for ever.
+static BURY: QueueStatement = QueueStatement::new(
+    "with gone as (
+       delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
+       returning msg_id, read_ct, enqueued_at, message, headers)
+     insert into {dead} (vt, message, headers)
+     select $3, g.message,
+            case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
+              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers) else '{}' end ||
+              jsonb_build_object(
+                'source_msg_id', g.msg_id,
+                'attempts', g.read_ct,
+                'first_enqueued_at', coalesce(n.first_enqueued_at, g.enqueued_at),
+                'buried_at', $3,
+                'reason', $4,
+                'requeues', coalesce(n.requeues, 0)))
+       from gone g
+      cross join lateral (
+        select (jsonb_path_query_first_tz(g.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+                 #>> '{}')::timestamptz as first_enqueued_at,
+               substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
+     returning msg_id",
+    &[INT8OID, INT4OID, TIMESTAMPTZOID, TEXTOID],
+);
+
+static DEAD_LETTERS: QueueStatement = QueueStatement::new(
+    "select d.msg_id,
+            coalesce(substring(d.headers -> 'hfs_lite' ->> 'attempts' from '^[0-9]{1,9}$')::integer, 0),
+            coalesce((jsonb_path_query_first_tz(d.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+                       #>> '{}')::timestamptz, d.enqueued_at),
+            coalesce((jsonb_path_query_first_tz(d.headers, '$.hfs_lite.buried_at.datetime()', '{}', true)
+                       #>> '{}')::timestamptz, d.enqueued_at),
+            d.headers -> 'hfs_lite' ->> 'reason',
+            d.message,
+            case when jsonb_typeof(d.headers) = 'object'
+                 then coalesce(d.headers -> 'hfs_lite' -> 'headers', nullif(d.headers - 'hfs_lite', '{}')) else d.headers end
+       from {queue} d
+      order by d.msg_id
+      limit $1",
+    &[INT4OID],
+);
+
+static REQUEUE: QueueStatement = QueueStatement::new(
+    "with gone as (delete from {dead} where msg_id = $1 returning enqueued_at, message, headers)
+     insert into {queue} (vt, message, headers)
+     select $2, g.message,
+            case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
+              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
+                   when g.headers #> '{hfs_lite,headers}' is not null
+                   then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
+              jsonb_build_object(
+                'first_enqueued_at', coalesce(n.first_enqueued_at, g.enqueued_at),
+                'requeues', coalesce(n.requeues, 0) + 1))
+       from gone g
+      cross join lateral (
+        select (jsonb_path_query_first_tz(g.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+                 #>> '{}')::timestamptz as first_enqueued_at,
+               substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
+     returning msg_id",
+    &[INT8OID, TIMESTAMPTZOID],
+);
+
+/// Creates a consumer's queue and dead-letter queue for a topic, and binds the queue to it.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_subscribe(
+    p_topic: Option<Text>,
+    p_consumer: Option<Text>,
+    call: Call,
+) -> TableIterator<'static, (name!(queue, Text), name!(dead_letter_queue, Text))> {
+    let topic = argument::non_empty("p_topic", p_topic);
+    if !is_words(topic.as_str(), ".-_") {
+        let allowed = "words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'";
+        Error::NotAllowed { argument: "p_topic", came: topic.as_str(), allowed }.raise();
+    }
+    let consumer = argument::non_empty("p_consumer", p_consumer);
+    let name = consumer.as_str();
+    if !is_words(name, "-_") || name == "dead" || PGMQS_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        let allowed = "words of a-z and 0-9, a letter first, joined by single '_' or '-'; not 'dead', and not ending in \
+                       _vt_idx, _pkey or _msg_id_seq";
+        Error::NotAllowed { argument: "p_consumer", came: name, allowed }.raise();
+    }
+    let length = topic.as_str().len() + "__".len() + name.len();
+    if length > QUEUE_NAME {
+        Error::QueueNameTooLong { topic: topic.as_str(), consumer: name, length }.raise();
+    }
+    let queue = Text::new(&format!("{}__{}", topic.as_str(), name));
+    let dead = dead_letter_queue_of(queue);
+    for name in [queue, dead] {
+        if find(name).is_none_or(|queue| !queue.exists()) {
+            CREATE.run([name.into()]);
+        }
+    }
+    BIND.run([topic.into(), queue.into()]);
+    call.row([queue.into(), dead.into()]);
+    call.done()
+}
+
+/// Names that pgmq gives to the index, key and sequence of a queue's table.
+const PGMQS_ENDINGS: [&str; 3] = ["_vt_idx", "_pkey", "_msg_id_seq"];
+
+/// Words of a-z and 0-9, a letter first, joined by single joints.
+fn is_words(text: &str, joints: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .split(|c| joints.contains(c))
+            .all(|word| !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
+}
+
+/// Sends an envelope to every queue bound to a topic, in the caller's transaction.
+#[pg_extern(volatile, security_definer, name = "event_bus_send")]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_send_envelope(
+    p_topic: Option<Text>,
+    p_envelope: Option<Jsonb>,
+    call: Call,
+) -> TableIterator<'static, (name!(queues, i32),)> {
+    let topic = argument::topic("p_topic", p_topic);
+    let envelope = argument::required("p_envelope", p_envelope).in_memory();
+    check_envelope(topic.as_str(), envelope);
+    send(topic, envelope, call)
+}
+
+/// Sends an event to every queue bound to its name, in the caller's transaction; the envelope is built inside.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_send(
+    p_event_id: Option<Text>,
+    p_event_name: Option<Text>,
+    p_payload: Option<Jsonb>,
+    p_correlation_id: Option<Varchar>,
+    call: Call,
+) -> TableIterator<'static, (name!(queues, i32),)> {
+    let event_id = argument::text("p_event_id", p_event_id, NAME);
+    let topic = argument::topic("p_event_name", p_event_name);
+    let payload = argument::required("p_payload", p_payload).in_memory();
+    Part { argument: "p_payload", value: payload }.check_payload("{}", payload.as_object());
+    let correlation_id = argument::correlation_id("p_correlation_id", p_correlation_id);
+    let envelope = ENVELOPE.value([event_id.into(), topic.into(), payload.into(), correlation_id.into()]).as_jsonb();
+    send(topic, argument::required("p_payload", envelope), call)
+}
+
+fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (name!(queues, i32),)> {
+    let now = Instant::now();
+    let names = ROUTE.column([topic.into()]);
+    let mut queues = 0;
+    for row in 0..names.rows() {
+        let Some(name) = names.text(row) else { continue };
+        match find(name).filter(|queue| queue.exists()) {
+            Some(queue) => {
+                SEND.on(queue).run([now.into(), envelope.into()]);
+                queues += 1;
+            }
+            // One subscriber's broken queue must not fail every publisher's business.
+            None => error::warn_queue_without_table(name.as_str()),
+        }
+    }
+    call.row([queues.into()]);
+    call.done()
+}
+
+/// Checks an envelope; fields that the contract does not name pass untouched.
+fn check_envelope(topic: &str, envelope: Jsonb) {
+    let part = Part { argument: "p_envelope", value: envelope };
+    let Some(fields) = envelope.as_object() else { part.refuse("{}", "must be a JSON object") };
+    match fields.get("payload") {
+        Field::Object(payload) => part.check_payload("{payload}", Some(payload)),
+        _ => part.check_payload("{payload}", None),
+    }
+    match fields.get("eventName") {
+        Field::Missing => {}
+        Field::String(name) if name == topic => {}
+        _ => part.refuse("{eventName}", "must be the topic, where it is present"),
+    }
+    match fields.get("eventId") {
+        Field::Missing => {}
+        Field::String(id) if !id.is_empty() && at_most(id, NAME) => {}
+        _ => part.refuse("{eventId}", "must be a string of 1 to 200 characters, where it is present"),
+    }
+    match fields.get("metadata") {
+        Field::Missing => {}
+        Field::Object(metadata) => match metadata.get("correlationId") {
+            Field::Missing => {}
+            Field::String(id) if !id.is_empty() && at_most(id, NAME) => {
+                if id.contains(char::is_control) {
+                    let allowed = NO_CONTROLS;
+                    Error::NotAllowed { argument: "p_envelope, metadata.correlationId", came: id, allowed }.raise();
+                }
+            }
+            _ => {
+                part.refuse("{metadata,correlationId}", "must be a string of 1 to 200 characters, where it is present")
+            }
+        },
+        _ => part.refuse("{metadata}", "must be a JSON object, where it is present"),
+    }
+}
+
+fn at_most(text: &str, characters: usize) -> bool {
+    text.len() <= characters || text.chars().count() <= characters
+}
+
+/// A JSON argument, for errors about a part of it.
+#[derive(Clone, Copy)]
+struct Part {
+    argument: &'static str,
+    value: Jsonb,
+}
+
+impl Part {
+    /// The payload of an event: an object with a non-empty `dedupeKey`. `path` is where it stands in the argument.
+    fn check_payload(self, path: &str, payload: Option<Fields>) {
+        let Some(payload) = payload else { self.refuse(path, "must be a JSON object") };
+        match payload.get("dedupeKey") {
+            Field::String(key) if !key.is_empty() => {}
+            _ if path == "{}" => self.refuse("{dedupeKey}", "must be a non-empty string"),
+            _ => self.refuse("{payload,dedupeKey}", "must be a non-empty string"),
+        }
+    }
+
+    fn refuse(self, path: &str, rule: &'static str) -> ! {
+        let came = PART.value([self.value.into(), Text::new(path).into()]).as_text();
+        let came = came.as_ref().map(Characters::as_str);
+        Error::Part { argument: self.argument, path, rule, came }.raise()
+    }
+}
+
+/// Takes visible messages from a queue and hides them for a while.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn event_bus_read(
+    p_queue: Option<Text>,
+    p_vt: Option<i32>,
+    p_qty: Option<i32>,
+    call: Call,
+) -> TableIterator<
+    'static,
+    (
+        name!(msg_id, i64),
+        name!(read_ct, i32),
+        name!(enqueued_at, Instant),
+        name!(vt, Instant),
+        name!(message, Jsonb),
+        name!(headers, Jsonb),
+    ),
+> {
+    let queue = existing_queue(p_queue);
+    let hidden_for = argument::visibility_timeout("p_vt", p_vt);
+    let quantity = argument::batch("p_qty", p_qty);
+    let now = Instant::now();
+    let until = Instant(now.0 + i64::from(hidden_for) * 1_000_000);
+    match quantity {
+        1 => call.answer(READ_ONE.on(queue), [now.into(), until.into()]),
+        _ => call.answer(READ.on(queue), [now.into(), until.into(), quantity.into()]),
+    }
+}
+
+/// Ends a message as handled: out of the queue, into its archive.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_archive(
+    p_queue: Option<Text>,
+    p_msg_id: Option<i64>,
+    p_read_ct: default!(Option<i32>, "NULL"),
+    call: Call,
+) -> TableIterator<'static, (name!(msg_id, i64),)> {
+    let queue = existing_queue(p_queue);
+    let msg_id = argument::required("p_msg_id", p_msg_id);
+    call.answer(ARCHIVE.on(queue), [msg_id.into(), p_read_ct.into(), Instant::now().into()])
+}
+
+/// Moves a message into the dead-letter queue of its queue.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_bury(
+    p_queue: Option<Text>,
+    p_msg_id: Option<i64>,
+    p_reason: default!(Option<Text>, "NULL"),
+    p_read_ct: default!(Option<i32>, "NULL"),
+    call: Call,
+) -> TableIterator<'static, (name!(msg_id, i64),)> {
+    let queue = existing_queue_with_dead_letters(p_queue);
+    let msg_id = argument::required("p_msg_id", p_msg_id);
+    if p_reason.is_some() {
+        argument::non_empty("p_reason", p_reason);
+    }
+    let args = [msg_id.into(), p_read_ct.into(), Instant::now().into(), p_reason.into()];
+    call.answer(BURY.on(queue), args)
+}
+
+/// Shows the dead letters of a consumer's queue; it hides and counts nothing.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn event_bus_dead_letters(
+    p_queue: Option<Text>,
+    p_limit: default!(Option<i32>, "100"),
+    call: Call,
+) -> TableIterator<
+    'static,
+    (
+        name!(msg_id, i64),
+        name!(attempts, i32),
+        name!(enqueued_at, Instant),
+        name!(buried_at, Instant),
+        name!(reason, Text),
+        name!(message, Jsonb),
+        name!(headers, Jsonb),
+    ),
+> {
+    let queue = argument::non_empty("p_queue", p_queue);
+    let limit = argument::batch("p_limit", p_limit);
+    // Dead letters outlive their queue, so it is not asked for.
+    match find(dead_letter_queue_of(queue)).filter(|dead| dead.exists()) {
+        Some(dead) => call.answer(DEAD_LETTERS.on(dead), [limit.into()]),
+        None => Error::NoDeadLetterQueue { queue: queue.as_str() }.raise(),
+    }
+}
+
+/// Moves a dead letter back into its queue, with a fresh budget of deliveries.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_requeue(
+    p_queue: Option<Text>,
+    p_msg_id: Option<i64>,
+    call: Call,
+) -> TableIterator<'static, (name!(msg_id, i64),)> {
+    let queue = existing_queue_with_dead_letters(p_queue);
+    let msg_id = argument::required("p_msg_id", p_msg_id);
+    call.answer(REQUEUE.on(queue), [msg_id.into(), Instant::now().into()])
+}
+
+fn dead_letter_queue_of(queue: Text) -> Text {
+    Text::new(&format!("{}__dead", queue.as_str()))
+}
+
+/// The queue of this name that pgmq lists, if there is one.
+fn find(name: Text) -> Option<Queue> {
+    match Queue::met(name.as_str()) {
+        None => {
+            let table = TABLE.value([name.into()]).as_text()?;
+            Some(Queue::remember(name.as_str(), table.as_str()))
+        }
+        met => met,
+    }
+}
+
+fn existing_queue(queue: Option<Text>) -> Queue {
+    let name = argument::non_empty("p_queue", queue);
+    match find(name).filter(|queue| queue.exists()) {
+        Some(queue) => queue,
+        None => Error::NoQueue { queue: name.as_str() }.raise(),
+    }
+}
+
+fn existing_queue_with_dead_letters(queue: Option<Text>) -> Queue {
+    let found = existing_queue(queue);
+    if !found.has_dead_letter_queue() {
+        let name = queue.as_ref().map_or("", Characters::as_str);
+        Error::NoDeadLetterQueue { queue: name }.raise();
+    }
+    found
+}

@@ -1,0 +1,207 @@
+//! The inbox: what comes in through any door is done once. A delivery is claimed by its id; a client's request has a receipt
+//! that keeps the outcome, so that the same request again is answered and not done again.
+//!
+//! A claim and the look at who has it are two statements: one alone would look with a snapshot that is older than the row it
+//! waited for. They loop because the row can be gone again by then, swept or forgotten.
+
+use crate::argument::{self, NAME};
+use crate::error::Error;
+use crate::fingerprint::fingerprint_of;
+use crate::statement::{Call, Characters, Instant, Jsonb, Saved, Statement, TableIterator, Text, Varchar};
+use pgrx::pg_sys::{INT4OID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
+use pgrx::prelude::*;
+
+static CLAIM_EVENT: Statement = Statement::new(
+    c"insert into public.inbox (source, event_id, claimed_at) values ($1, $2, $3)
+      on conflict (source, event_id) do nothing
+      returning event_id::text",
+    &[TEXTOID, TEXTOID, TIMESTAMPTZOID],
+);
+
+static CLAIM_CLIENT: Statement = Statement::new(
+    c"insert into public.inbox (source, event_id, request_fingerprint, claimed_at) values ($1, $2, $3, $4)
+      on conflict (source, event_id) do nothing
+      returning request_fingerprint, outcome, false",
+    &[TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID],
+);
+
+static REPLAY_CLIENT: Statement = Statement::new(
+    c"select request_fingerprint, outcome, outcome is null from public.inbox where source = $1 and event_id = $2",
+    &[TEXTOID, TEXTOID],
+);
+
+static CLAIM_REQUEST: Statement = Statement::new(
+    c"insert into public.inbox (source, event_id, request_fingerprint, claimed_at) values ($1, $2, $3, $4)
+      on conflict (source, event_id) do nothing
+      returning source::text, request_fingerprint, outcome, 'claimed'::text",
+    &[TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID],
+);
+
+static REPLAY_REQUEST: Statement = Statement::new(
+    c"select source::text, request_fingerprint, outcome, case when outcome is null then 'incomplete' else 'replay' end
+        from public.inbox
+       where source = $1 and event_id = $2 and request_fingerprint = $3",
+    &[TEXTOID, TEXTOID, TEXTOID],
+);
+
+static IS_OTHER_REQUEST: Statement = Statement::new(
+    c"select request_fingerprint is distinct from $3 from public.inbox where source = $1 and event_id = $2",
+    &[TEXTOID, TEXTOID, TEXTOID],
+);
+
+static SAVE_OUTCOME: Statement = Statement::new(
+    c"update public.inbox set outcome = $3
+       where source = $1 and event_id = $2 and request_fingerprint is not null and outcome is null
+      returning outcome",
+    &[TEXTOID, TEXTOID, JSONBOID],
+);
+
+static SWEEP: Statement = Statement::new(
+    c"with old as materialized (
+        select source, event_id from public.inbox
+         where request_fingerprint is not null and outcome is not null and claimed_at < $1
+         order by claimed_at
+         limit $2
+           for update skip locked),
+      gone as (
+        delete from public.inbox i using old where i.source = old.source and i.event_id = old.event_id returning 1)
+      select count(*)::integer from gone",
+    &[TIMESTAMPTZOID, INT4OID],
+);
+
+static FORGET: Statement = Statement::new(
+    c"with free as materialized (
+        select source, event_id from public.inbox where source = $1 and event_id = $2 for update skip locked)
+      delete from public.inbox i using free where i.source = free.source and i.event_id = free.event_id
+      returning i.event_id::text",
+    &[TEXTOID, TEXTOID],
+);
+
+/// The width of a stored fingerprint, in characters.
+const FINGERPRINT: usize = 64;
+
+/// Claims a delivery: the first caller gets it.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_claim_event(
+    p_source: Option<Text>,
+    p_event_id: Option<Text>,
+    call: Call,
+) -> TableIterator<'static, (name!(event_id, Text),)> {
+    let source = argument::text("p_source", p_source, NAME);
+    let event_id = argument::text("p_event_id", p_event_id, NAME);
+    call.answer(&CLAIM_EVENT, [source.into(), event_id.into(), Instant::now().into()])
+}
+
+/// Claims a client's request, or answers what is stored of it.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_claim_client(
+    p_source: Option<Text>,
+    p_event_id: Option<Text>,
+    p_request_fingerprint: Option<Text>,
+    p_now: default!(Option<Instant>, "NULL"),
+    call: Call,
+) -> TableIterator<'static, (name!(request_fingerprint, Varchar), name!(outcome, Jsonb), name!(incomplete, bool))> {
+    let source = argument::text("p_source", p_source, NAME);
+    let event_id = argument::text("p_event_id", p_event_id, NAME);
+    let fingerprint = argument::text("p_request_fingerprint", p_request_fingerprint, FINGERPRINT);
+    let now = argument::instant_or_now("p_now", p_now);
+    loop {
+        if CLAIM_CLIENT.rows(call, [source.into(), event_id.into(), fingerprint.into(), now.into()]) > 0
+            || REPLAY_CLIENT.rows(call, [source.into(), event_id.into()]) > 0
+        {
+            return call.done();
+        }
+    }
+}
+
+/// Claims a client's request by its whole content: source and fingerprint are made inside.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn inbox_claim_request(
+    p_principal_id: Option<Text>,
+    p_operation: Option<Text>,
+    p_idempotency_key: Option<Text>,
+    p_request: Option<Jsonb>,
+    p_now: default!(Option<Instant>, "NULL"),
+    call: Call,
+) -> TableIterator<
+    'static,
+    (name!(source, Text), name!(request_fingerprint, Varchar), name!(outcome, Jsonb), name!(state, Text)),
+> {
+    let principal_id = part_of_source("p_principal_id", p_principal_id);
+    let operation = part_of_source("p_operation", p_operation);
+    let source = Text::new(&format!("client:{}:{}", principal_id.as_str(), operation.as_str()));
+    let source = argument::text("client:<p_principal_id>:<p_operation>", Some(source), NAME);
+    let key = argument::text("p_idempotency_key", p_idempotency_key, NAME);
+    let request = argument::required("p_request", p_request);
+    let now = argument::instant_or_now("p_now", p_now);
+    let fingerprint = fingerprint_of("p_request", request);
+    let same = [source.into(), key.into(), fingerprint.into()];
+    loop {
+        if CLAIM_REQUEST.rows(call, [source.into(), key.into(), fingerprint.into(), now.into()]) > 0
+            || REPLAY_REQUEST.rows(call, same) > 0
+        {
+            return call.done();
+        }
+        // No row is answered: it is another request's, or it went, and perhaps came again, between two statements.
+        if IS_OTHER_REQUEST.value(same).as_bool() == Some(true) {
+            Error::KeyReused { key: key.as_str(), inbox_source: source.as_str() }.raise();
+        }
+    }
+}
+
+/// A part of a source must not hold the `:` that joins the parts, so that no two pairs share a source.
+fn part_of_source(argument: &'static str, part: Option<Text>) -> Text {
+    let part = argument::text(argument, part, NAME);
+    if part.as_str().contains(':') {
+        Error::NotAllowed { argument, came: part.as_str(), allowed: "characters other than ':'" }.raise();
+    }
+    part
+}
+
+/// Stores the outcome of a claimed request, once.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_save_client_outcome(
+    p_source: Option<Text>,
+    p_event_id: Option<Text>,
+    p_outcome: Option<Jsonb>,
+    call: Call,
+) -> TableIterator<'static, (name!(outcome, Jsonb),)> {
+    let source = argument::text("p_source", p_source, NAME);
+    let event_id = argument::text("p_event_id", p_event_id, NAME);
+    let outcome = argument::required("p_outcome", p_outcome);
+    if outcome.is_json_null() {
+        Error::NullOutcome.raise();
+    }
+    call.answer(&SAVE_OUTCOME, [source.into(), event_id.into(), outcome.into()])
+}
+
+/// Deletes old completed receipts.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_sweep_clients(
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    let cutoff = argument::instant("p_cutoff", p_cutoff);
+    let batch = argument::batch("p_batch", p_batch);
+    call.answer(&SWEEP, [cutoff.into(), batch.into()])
+}
+
+/// Deletes one row of the inbox, so that what it stands for can be done again.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_forget(
+    p_source: Option<Text>,
+    p_event_id: Option<Text>,
+    call: Call,
+) -> TableIterator<'static, (name!(event_id, Text),)> {
+    let source = argument::text("p_source", p_source, NAME);
+    let event_id = argument::text("p_event_id", p_event_id, NAME);
+    call.answer(&FORGET, [source.into(), event_id.into()])
+}

@@ -1,0 +1,134 @@
+//! Fenced jobs: a worker holds a job by a lease and a fencing token. The token grows with every claim, and every write asks
+//! for it, so a worker that lost its lease can change nothing any more.
+
+use crate::argument::{self, NAME};
+use crate::error::Error;
+use crate::statement::{Call, Instant, Jsonb, Statement, TableIterator, Text, Uuid, Varchar};
+use pgrx::pg_sys::{INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID};
+use pgrx::prelude::*;
+
+// One statement, so one step. Its SELECT keeps a refused claim from writing: ON CONFLICT alone would lock the row, which
+// costs a transaction id and WAL. What decides is the WHERE behind it, on the row's newest version.
+static CLAIM: Statement = Statement::new(
+    c"insert into public.jobs as j
+        (id, kind, job_key, status, fencing_token, claimed_by, lease_expires_at, payload, created_at, updated_at)
+      select $1, $2, $3, 'running', 1, $4, $5, $6, $7, $7
+       where not exists (
+         select from public.jobs k
+          where k.job_key = $3 and (k.status = 'done' or k.status = 'running' and k.lease_expires_at >= $7))
+      on conflict (job_key) do update
+         set fencing_token = j.fencing_token + 1, status = 'running', claimed_by = $4, lease_expires_at = $5, error = null,
+             updated_at = $7
+       where j.status = 'failed' or j.status = 'running' and (j.lease_expires_at < $7 or j.lease_expires_at is null)
+      returning j.id, j.kind, j.fencing_token, j.current_step, j.payload",
+    &[UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID],
+);
+
+static ADVANCE: Statement = Statement::new(
+    c"update public.jobs set current_step = $3, updated_at = $4
+       where id = $1 and fencing_token = $2 and status = 'running'
+      returning id",
+    &[UUIDOID, INT8OID, VARCHAROID, TIMESTAMPTZOID],
+);
+
+static COMPLETE: Statement = Statement::new(
+    c"update public.jobs set status = 'done', lease_expires_at = null, updated_at = $3
+       where id = $1 and fencing_token = $2 and status = 'running'
+      returning id",
+    &[UUIDOID, INT8OID, TIMESTAMPTZOID],
+);
+
+// Failing must never fail because of its reason: any text is taken, and a very long one is cut.
+static FAIL: Statement = Statement::new(
+    c"update public.jobs
+         set status = 'failed', lease_expires_at = null, updated_at = $4,
+             error = case when char_length($3) > 10000
+                          then left($3, 10000) || ' [cut: ' || char_length($3) || ' characters in all]' else $3 end
+       where id = $1 and fencing_token = $2 and status = 'running'
+      returning id",
+    &[UUIDOID, INT8OID, TEXTOID, TIMESTAMPTZOID],
+);
+
+/// Claims a job by its key, or claims it again after it failed or its lease ended.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn job_claim(
+    p_kind: Option<Varchar>,
+    p_job_key: Option<Varchar>,
+    p_worker: Option<Varchar>,
+    p_lease_end: Option<Instant>,
+    p_payload: Option<Jsonb>,
+    p_now: Option<Instant>,
+    call: Call,
+) -> TableIterator<
+    'static,
+    (
+        name!(id, Uuid),
+        name!(kind, Varchar),
+        name!(fencing_token, i64),
+        name!(current_step, Varchar),
+        name!(payload, Jsonb),
+    ),
+> {
+    let kind = argument::text("p_kind", p_kind, NAME);
+    let job_key = argument::text("p_job_key", p_job_key, NAME);
+    let worker = argument::text("p_worker", p_worker, NAME);
+    let lease_end = argument::instant("p_lease_end", p_lease_end);
+    let payload = argument::required("p_payload", p_payload);
+    let now = argument::instant_or_now("p_now", p_now);
+    if lease_end <= now {
+        Error::LeaseEnded { now: if p_now.is_some() { "p_now" } else { "the database's clock" } }.raise();
+    }
+    let args =
+        [Uuid::new().into(), kind.into(), job_key.into(), worker.into(), lease_end.into(), payload.into(), now.into()];
+    call.answer(&CLAIM, args)
+}
+
+/// Notes the step that a job has come to.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn job_advance(
+    p_id: Option<Uuid>,
+    p_token: Option<i64>,
+    p_step: Option<Varchar>,
+    p_now: Option<Instant>,
+    call: Call,
+) -> TableIterator<'static, (name!(id, Uuid),)> {
+    let id = argument::required("p_id", p_id);
+    let token = argument::token("p_token", p_token);
+    let step = argument::text("p_step", p_step, NAME);
+    let now = argument::instant_or_now("p_now", p_now);
+    call.answer(&ADVANCE, [id.into(), token.into(), step.into(), now.into()])
+}
+
+/// Ends a job as done.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn job_complete(
+    p_id: Option<Uuid>,
+    p_token: Option<i64>,
+    p_now: Option<Instant>,
+    call: Call,
+) -> TableIterator<'static, (name!(id, Uuid),)> {
+    let id = argument::required("p_id", p_id);
+    let token = argument::token("p_token", p_token);
+    let now = argument::instant_or_now("p_now", p_now);
+    call.answer(&COMPLETE, [id.into(), token.into(), now.into()])
+}
+
+/// Ends an attempt at a job as failed; the job may then be claimed again.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn job_fail(
+    p_id: Option<Uuid>,
+    p_token: Option<i64>,
+    p_reason: Option<Text>,
+    p_now: Option<Instant>,
+    call: Call,
+) -> TableIterator<'static, (name!(id, Uuid),)> {
+    let id = argument::required("p_id", p_id);
+    let token = argument::token("p_token", p_token);
+    let now = argument::instant_or_now("p_now", p_now);
+    call.answer(&FAIL, [id.into(), token.into(), p_reason.into(), now.into()])
+}

@@ -1,0 +1,76 @@
+//! hfs_lite: fenced jobs, an outbox, an idempotency inbox and an event bus, as functions of the database.
+//!
+//! Each family is a room of its own: `src/<family>.rs` holds its statements and its functions, `sql/<family>.sql` its tables
+//! and what the catalog says of them, `pgrx-tests/<family>.rs` its tests, `docs/<family>.md` its page of the guide.
+
+use pgrx::prelude::*;
+
+mod argument;
+mod canonical_json;
+mod error;
+mod statement;
+
+mod doors;
+mod event_bus;
+mod fingerprint;
+mod inbox;
+mod jobs;
+mod queue;
+mod ticks;
+
+::pgrx::pg_module_magic!(name, version);
+
+// The install script: what is needed, then the functions, which pgrx writes, then a file a family, then the rights.
+extension_sql_file!("../sql/requirements.sql", bootstrap);
+extension_sql_file!(
+    "../sql/jobs.sql",
+    name = "jobs",
+    requires = [jobs::job_claim, jobs::job_advance, jobs::job_complete, jobs::job_fail]
+);
+extension_sql_file!("../sql/ticks.sql", name = "ticks", requires = [ticks::job_tick_claim]);
+extension_sql_file!(
+    "../sql/queue.sql",
+    name = "queue",
+    requires = [queue::queue_write, queue::queue_waiting, queue::queue_mark_sent]
+);
+extension_sql_file!(
+    "../sql/inbox.sql",
+    name = "inbox",
+    requires = [
+        inbox::inbox_claim_event,
+        inbox::inbox_claim_client,
+        inbox::inbox_claim_request,
+        inbox::inbox_save_client_outcome,
+        inbox::inbox_sweep_clients,
+        inbox::inbox_forget
+    ]
+);
+extension_sql_file!(
+    "../sql/fingerprint.sql",
+    name = "fingerprint",
+    requires = [fingerprint::canonical_json, fingerprint::request_fingerprint]
+);
+extension_sql_file!(
+    "../sql/event_bus.sql",
+    name = "event_bus",
+    requires = [
+        event_bus::event_bus_subscribe,
+        event_bus::event_bus_send_envelope,
+        event_bus::event_bus_send,
+        event_bus::event_bus_read,
+        event_bus::event_bus_archive,
+        event_bus::event_bus_bury,
+        event_bus::event_bus_dead_letters,
+        event_bus::event_bus_requeue
+    ]
+);
+extension_sql_file!("../sql/doors.sql", name = "doors", requires = [doors::hfs_lite_grant, doors::hfs_lite_revoke]);
+extension_sql_file!("../sql/privileges.sql", finalize);
+
+#[cfg(test)]
+pub mod pg_test {
+    pub fn setup(_options: Vec<&str>) {}
+    pub fn postgresql_conf_options() -> Vec<&'static str> {
+        vec![]
+    }
+}

@@ -1,0 +1,909 @@
+//! How this extension talks to PostgreSQL: statements saved once per backend, the datums that go into them, and the rows
+//! that come out. It is the only module with unsafe code.
+//!
+//! # The contract of this module
+//!
+//! PostgreSQL reports an ERROR by a `longjmp` to its own handler. pgrx 0.18 would catch it and build it anew, which loses
+//! the CONTEXT, the names of table and constraint and every SQLSTATE that its list does not hold. So what can raise is
+//! called here without pgrx's guard, and the jump goes over the Rust frames in between. That is defined for frames that
+//! have nothing to drop. Therefore:
+//!
+//! 1. **Who calls in here holds only `Copy` values**: datums, numbers, references, raw pointers. No `String`, `Vec`, `Box`,
+//!    lock or `RefCell` borrow lives across a call of [`Saved`]'s methods, [`Call::row`] or [`raise`]. All types that this
+//!    module hands out are `Copy`, so that keeping to it needs no thought.
+//! 2. **Memory is PostgreSQL's.** What must outlive a statement is allocated in the memory context that was current when
+//!    the function was called, and goes with it, error or not. Text that an error carries is copied there first.
+//! 3. **A saved plan is never freed while it may run.** Plans of [`Statement`] are kept until the backend ends; those of
+//!    [`QueueStatement`], one a queue, are dropped oldest first, and only at the end of a transaction.
+//! 4. **No OID is kept** but those of built-in types. Saved plans survive DROP and CREATE of table and extension (the plan
+//!    cache analyses the text anew); a cached OID of ours would not.
+//! 5. **Types are checked at every call**: rows go through a receiver that compares their types with the function's
+//!    declared columns, so a table that was changed behind our back is an error and never a misread datum.
+//!
+//! `pgrx-tests/statement.rs` holds a test for each promise.
+
+use pgrx::callconv::{Arg, ArgAbi, BoxRet, CallCx, FcInfo, RetAbi};
+use pgrx::pg_sys::{self, Datum, Oid};
+use pgrx::pgrx_sql_entity_graph::metadata::{
+    ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
+};
+use pgrx::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+
+// PostgreSQL's own functions, declared here because pgrx wraps its declarations in the guard that rebuilds errors.
+#[allow(non_snake_case)]
+unsafe extern "C-unwind" {
+    fn SPI_connect() -> c_int;
+    fn SPI_finish() -> c_int;
+    fn SPI_prepare_cursor(
+        src: *const c_char,
+        nargs: c_int,
+        argtypes: *const Oid,
+        cursor_options: c_int,
+    ) -> pg_sys::SPIPlanPtr;
+    fn SPI_keepplan(plan: pg_sys::SPIPlanPtr) -> c_int;
+    fn SPI_freeplan(plan: pg_sys::SPIPlanPtr) -> c_int;
+    fn SPI_execute(src: *const c_char, read_only: bool, count: c_long) -> c_int;
+    fn SPI_execute_plan_extended(plan: pg_sys::SPIPlanPtr, options: *const pg_sys::SPIExecuteOptions) -> c_int;
+    fn SPI_getbinval(row: pg_sys::HeapTuple, desc: pg_sys::TupleDesc, column: c_int, isnull: *mut bool) -> Datum;
+    fn SPI_gettypeid(desc: pg_sys::TupleDesc, column: c_int) -> Oid;
+    fn get_typlenbyval(kind: Oid, length: *mut i16, by_value: *mut bool);
+    fn SPI_datumTransfer(value: Datum, by_value: bool, length: c_int) -> Datum;
+    fn SPI_palloc(size: usize) -> *mut c_void;
+    fn makeParamList(params: c_int) -> pg_sys::ParamListInfo;
+    fn CreateDestReceiver(dest: pg_sys::CommandDest::Type) -> *mut pg_sys::DestReceiver;
+    fn SetTuplestoreDestReceiverParams(
+        this: *mut pg_sys::DestReceiver,
+        store: *mut pg_sys::Tuplestorestate,
+        context: pg_sys::MemoryContext,
+        detoast: bool,
+        target: pg_sys::TupleDesc,
+        mismatch: *const c_char,
+    );
+    fn InitMaterializedSRF(fcinfo: pg_sys::FunctionCallInfo, flags: pg_sys::bits32);
+    fn tuplestore_putvalues(
+        store: *mut pg_sys::Tuplestorestate,
+        desc: pg_sys::TupleDesc,
+        values: *const Datum,
+        nulls: *const bool,
+    );
+    fn palloc(size: usize) -> *mut c_void;
+    fn palloc_extended(size: usize, flags: c_int) -> *mut c_void;
+    fn pg_detoast_datum(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
+    fn pg_detoast_datum_packed(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
+    fn cstring_to_text_with_len(s: *const c_char, length: c_int) -> *mut pg_sys::text;
+    fn array_contains_nulls(array: *mut pg_sys::ArrayType) -> bool;
+    fn JsonbToCString(out: *mut c_void, jsonb: *const c_char, estimate: c_int) -> *mut c_char;
+    fn getKeyJsonValueFromContainer(
+        container: *const c_char,
+        key: *const c_char,
+        length: c_int,
+        result: *mut pg_sys::JsonbValue,
+    ) -> *mut pg_sys::JsonbValue;
+    fn GetCurrentTimestamp() -> i64;
+    fn get_namespace_oid(name: *const c_char, missing_ok: bool) -> Oid;
+    fn get_relname_relid(name: *const c_char, namespace: Oid) -> Oid;
+    fn GetOuterUserId() -> Oid;
+    fn superuser_arg(role: Oid) -> bool;
+    fn RegisterXactCallback(callback: unsafe extern "C-unwind" fn(c_int, *mut c_void), arg: *mut c_void);
+    fn errstart(level: c_int, domain: *const c_char) -> bool;
+    fn errcode(code: c_int) -> c_int;
+    fn errmsg_internal(format: *const c_char, ...) -> c_int;
+    fn errdetail_internal(format: *const c_char, ...) -> c_int;
+    fn errhint(format: *const c_char, ...) -> c_int;
+    fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Running statements
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// One SQL statement, prepared on its first use in each backend, with a generic plan, and kept until the backend ends.
+pub struct Statement {
+    sql: &'static CStr,
+    types: &'static [Oid],
+    plan: Cell<pg_sys::SPIPlanPtr>,
+}
+
+// SAFETY: a backend is one thread.
+unsafe impl Sync for Statement {}
+
+impl Statement {
+    /// `types` are the parameters' types, in the order of their numbers; built-in ones only.
+    pub const fn new(sql: &'static CStr, types: &'static [Oid]) -> Self {
+        Self { sql, types, plan: Cell::new(ptr::null_mut()) }
+    }
+}
+
+/// A statement whose plan can be had, and what can be done with it. All of it runs inside the caller's transaction, each
+/// statement with a snapshot of its own in READ COMMITTED.
+pub trait Saved: Copy {
+    #[doc(hidden)]
+    fn types(self) -> &'static [Oid];
+
+    /// The plan, saved now if it was not; call between SPI_connect and SPI_finish.
+    #[doc(hidden)]
+    fn plan(self) -> pg_sys::SPIPlanPtr;
+
+    /// Streams the statement's rows from the executor into the result of the call; returns how many they were.
+    fn rows<const N: usize>(self, call: Call, args: [Value; N]) -> u64 {
+        // SAFETY: the module's contract; `call` is live, and the receiver checks the column types.
+        unsafe {
+            let result = call.result();
+            SPI_connect();
+            let plan = self.plan();
+            let dest = CreateDestReceiver(pg_sys::CommandDest::DestTuplestore);
+            SetTuplestoreDestReceiverParams(
+                dest,
+                (*result).setResult,
+                (*(*result).econtext).ecxt_per_query_memory,
+                false,
+                (*result).setDesc,
+                c"a table of hfs_lite does not have the column types that its functions declare".as_ptr(),
+            );
+            execute(plan, self.types(), args, dest);
+            let rows = pg_sys::SPI_processed;
+            SPI_finish();
+            rows
+        }
+    }
+
+    /// Runs the statement and leaves its rows, if it has any, unread; returns how many it processed.
+    fn run<const N: usize>(self, args: [Value; N]) -> u64 {
+        // SAFETY: the module's contract.
+        unsafe {
+            SPI_connect();
+            execute(self.plan(), self.types(), args, CreateDestReceiver(pg_sys::CommandDest::DestNone));
+            let rows = pg_sys::SPI_processed;
+            SPI_finish();
+            rows
+        }
+    }
+
+    /// The first column of the statement's rows, in their order.
+    fn column<const N: usize>(self, args: [Value; N]) -> Column {
+        // SAFETY: the module's contract; the table is read before SPI_finish frees it, and what is passed by reference is
+        // copied into the caller's memory context.
+        unsafe {
+            SPI_connect();
+            execute(self.plan(), self.types(), args, ptr::null_mut());
+            let rows = pg_sys::SPI_processed as usize;
+            let mut column = Column { values: ptr::null(), rows: 0 };
+            if rows > 0 {
+                let table = pg_sys::SPI_tuptable;
+                let desc = (*table).tupdesc;
+                let (mut length, mut by_value) = (0, false);
+                get_typlenbyval(SPI_gettypeid(desc, 1), &mut length, &mut by_value);
+                let values = SPI_palloc(rows * size_of::<Value>()).cast::<Value>();
+                for i in 0..rows {
+                    let mut null = false;
+                    let value = SPI_getbinval(*(*table).vals.add(i), desc, 1, &mut null);
+                    let value = if null { None } else { Some(SPI_datumTransfer(value, by_value, length.into())) };
+                    values.add(i).write(Value(value));
+                }
+                column = Column { values, rows };
+            }
+            SPI_finish();
+            column
+        }
+    }
+
+    /// The first column of the statement's first row; NULL where there is no row.
+    fn value<const N: usize>(self, args: [Value; N]) -> Value {
+        self.column(args).get(0)
+    }
+}
+
+impl Saved for &'static Statement {
+    fn types(self) -> &'static [Oid] {
+        self.types
+    }
+
+    fn plan(self) -> pg_sys::SPIPlanPtr {
+        if self.plan.get().is_null() {
+            // SAFETY: the text ends in NUL and lives for ever.
+            self.plan.set(unsafe { prepare(self.sql.as_ptr(), self.types) });
+        }
+        self.plan.get()
+    }
+}
+
+/// Runs commands given as one text, unsaved, for what is rare and has no parameters: DDL.
+pub fn run_commands(commands: Text) {
+    let text = CText::new(commands.as_str());
+    // SAFETY: the module's contract; the text ends in NUL.
+    unsafe {
+        SPI_connect();
+        let code = SPI_execute(text.0, false, 0);
+        if code < 0 {
+            spi_failed();
+        }
+        SPI_finish();
+    }
+}
+
+/// SAFETY: `sql` ends in NUL; between SPI_connect and SPI_finish.
+unsafe fn prepare(sql: *const c_char, types: &'static [Oid]) -> pg_sys::SPIPlanPtr {
+    unsafe {
+        // Without the generic plan, the first five runs in each backend would be planned anew.
+        let options = pg_sys::CURSOR_OPT_GENERIC_PLAN as c_int;
+        let plan = SPI_prepare_cursor(sql, types.len() as c_int, types.as_ptr(), options);
+        if plan.is_null() || SPI_keepplan(plan) < 0 {
+            spi_failed();
+        }
+        plan
+    }
+}
+
+/// SAFETY: between SPI_connect and SPI_finish; a null `dest` collects the rows in SPI's own table.
+unsafe fn execute<const N: usize>(
+    plan: pg_sys::SPIPlanPtr,
+    types: &'static [Oid],
+    args: [Value; N],
+    dest: *mut pg_sys::DestReceiver,
+) {
+    debug_assert_eq!(N, types.len());
+    unsafe {
+        let params = makeParamList(N as c_int);
+        for (i, (arg, kind)) in args.iter().zip(types).enumerate() {
+            let param = (*params).params.as_mut_ptr().add(i);
+            (*param).value = arg.0.unwrap_or(Datum::null());
+            (*param).isnull = arg.0.is_none();
+            (*param).pflags = pg_sys::PARAM_FLAG_CONST as u16;
+            (*param).ptype = *kind;
+        }
+        let mut options: pg_sys::SPIExecuteOptions = std::mem::zeroed();
+        options.params = params;
+        options.dest = dest;
+        if SPI_execute_plan_extended(plan, &options) < 0 {
+            spi_failed();
+        }
+    }
+}
+
+/// SPI's negative answers mean that this module used it wrongly; PostgreSQL's errors never come this way.
+fn spi_failed() -> ! {
+    raise(*b"XX000", CText::from_c(c"a saved statement of hfs_lite could not be run"), None, None)
+}
+
+/// The values of one column, in PostgreSQL's memory.
+#[derive(Clone, Copy)]
+pub struct Column {
+    values: *const Value,
+    rows: usize,
+}
+
+impl Column {
+    /// The value in a row, counted from 0; NULL past the last one.
+    pub fn get(self, row: usize) -> Value {
+        // SAFETY: `rows` values were written there.
+        if row < self.rows { unsafe { *self.values.add(row) } } else { Value(None) }
+    }
+
+    /// How many rows there were.
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// The text in a row of a column of type text.
+    pub fn text(self, row: usize) -> Option<Text> {
+        self.get(row).0.map(Text)
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Statements on a queue's tables
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// A statement on the tables of one pgmq queue: `{queue}` stands for its table, `{archive}` for its archive's and `{dead}`
+/// for its dead-letter queue's. A table's name can't be a parameter, so there is one saved plan a queue.
+pub struct QueueStatement {
+    sql: &'static str,
+    types: &'static [Oid],
+}
+
+impl QueueStatement {
+    pub const fn new(sql: &'static str, types: &'static [Oid]) -> Self {
+        Self { sql, types }
+    }
+
+    /// The statement on this queue.
+    pub fn on(&'static self, queue: Queue) -> OnQueue {
+        OnQueue { statement: self, queue }
+    }
+}
+
+/// A [`QueueStatement`] on one queue.
+#[derive(Clone, Copy)]
+pub struct OnQueue {
+    statement: &'static QueueStatement,
+    queue: Queue,
+}
+
+impl Saved for OnQueue {
+    fn types(self) -> &'static [Oid] {
+        self.statement.types
+    }
+
+    fn plan(self) -> pg_sys::SPIPlanPtr {
+        let tables = self.queue.tables();
+        let saved = tables.plans.borrow().iter().find(|(of, _)| ptr::eq(*of, self.statement)).map(|(_, plan)| *plan);
+        if let Some(plan) = saved {
+            return plan;
+        }
+        let text = CText::new(&tables.fill_in(self.statement.sql));
+        // SAFETY: the text ends in NUL.
+        let plan = unsafe { prepare(text.0, self.statement.types) };
+        tables.plans.borrow_mut().push((self.statement, plan));
+        plan
+    }
+}
+
+/// A queue that pgmq has or had: its name was found in pgmq's list once. Whether its tables are there now is another
+/// question, see [`Queue::exists`]. Good until the transaction ends.
+#[derive(Clone, Copy)]
+pub struct Queue(*const Tables);
+
+/// The tables of one queue and the plans on them.
+struct Tables {
+    /// As pgmq made it of the queue's name: `q_` and the name, in lower case.
+    queue: String,
+    plans: RefCell<Vec<(*const QueueStatement, pg_sys::SPIPlanPtr)>>,
+    /// When it was last asked for, by the count of `QUEUES.asked`.
+    asked: Cell<u64>,
+}
+
+/// Queues whose plans a backend keeps. Five plans of a queue take about 150 kB; a backend that works on more queues than
+/// this prepares some of them again.
+const QUEUES_KEPT: usize = 256;
+
+#[derive(Default)]
+struct Queues {
+    by_name: HashMap<Box<str>, Box<Tables>>,
+    asked: u64,
+}
+
+thread_local! {
+    static QUEUES: RefCell<Option<Queues>> = const { RefCell::new(None) };
+}
+
+impl Queue {
+    /// The queue of this name, if this backend has met it.
+    pub fn met(name: &str) -> Option<Queue> {
+        QUEUES.with_borrow_mut(|queues| {
+            let queues = queues.as_mut()?;
+            queues.asked += 1;
+            let tables = queues.by_name.get(name)?;
+            tables.asked.set(queues.asked);
+            Some(Queue(&raw const **tables))
+        })
+    }
+
+    /// Remembers a queue by its name and the name of its table.
+    pub fn remember(name: &str, table: &str) -> Queue {
+        QUEUES.with_borrow_mut(|queues| {
+            let queues = queues.get_or_insert_with(|| {
+                // SAFETY: the callback is a function of this library, which is never unloaded.
+                unsafe { RegisterXactCallback(forget_queues, ptr::null_mut()) };
+                Queues::default()
+            });
+            queues.asked += 1;
+            let tables = queues.by_name.entry(name.into()).or_insert_with(|| {
+                Box::new(Tables { queue: table.into(), plans: RefCell::default(), asked: Cell::new(0) })
+            });
+            tables.asked.set(queues.asked);
+            Queue(&raw const **tables)
+        })
+    }
+
+    /// Whether the queue's table is there now: a look into PostgreSQL's catalog cache.
+    pub fn exists(self) -> bool {
+        CText::new(&self.tables().queue).names_a_table_of_pgmq()
+    }
+
+    /// Whether the table of the queue's dead-letter queue is there now.
+    pub fn has_dead_letter_queue(self) -> bool {
+        CText::new(&self.tables().dead()).names_a_table_of_pgmq()
+    }
+
+    fn tables(&self) -> &Tables {
+        // SAFETY: entries are boxed and go only at the end of a transaction.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Tables {
+    fn dead(&self) -> String {
+        format!("{}__dead", self.queue)
+    }
+
+    fn fill_in(&self, template: &str) -> String {
+        let quoted = |table: &str| format!("pgmq.\"{}\"", table.replace('"', "\"\""));
+        let archive = format!("a_{}", self.queue.strip_prefix("q_").unwrap_or(&self.queue));
+        template
+            .replace("{queue}", &quoted(&self.queue))
+            .replace("{archive}", &quoted(&archive))
+            .replace("{dead}", &quoted(&self.dead()))
+    }
+}
+
+/// At the end of a transaction, when none of our statements can be running: drops the plans of the queues that were not
+/// asked for the longest, if there are more than are kept.
+#[pg_guard]
+unsafe extern "C-unwind" fn forget_queues(_event: c_int, _arg: *mut c_void) {
+    QUEUES.with_borrow_mut(|queues| {
+        let Some(queues) = queues.as_mut().filter(|queues| queues.by_name.len() > QUEUES_KEPT) else { return };
+        let mut asked: Vec<u64> = queues.by_name.values().map(|tables| tables.asked.get()).collect();
+        asked.sort_unstable();
+        // Half of them, so that this is seldom.
+        let oldest_kept = asked[asked.len() - QUEUES_KEPT / 2];
+        queues.by_name.retain(|_, tables| {
+            let kept = tables.asked.get() >= oldest_kept;
+            if !kept {
+                for (_, plan) in tables.plans.borrow_mut().drain(..) {
+                    // SAFETY: a saved plan that nothing runs; freeing it only returns memory and raises nothing.
+                    unsafe { SPI_freeplan(plan) };
+                }
+            }
+            kept
+        });
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What a function takes and answers
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// The call that a function is answering. As an argument it is invisible in SQL.
+#[derive(Clone, Copy)]
+pub struct Call(pg_sys::FunctionCallInfo);
+
+impl Call {
+    /// Where the rows of this call go: a tuplestore with the columns that the caller expects, made at the first row.
+    ///
+    /// SAFETY: the call is live.
+    unsafe fn result(self) -> *mut pg_sys::ReturnSetInfo {
+        unsafe {
+            let result = (*self.0).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+            if result.is_null() || (*result).setResult.is_null() {
+                // Refuses, with PostgreSQL's own error, a caller that takes no set.
+                InitMaterializedSRF(self.0, pg_sys::MAT_SRF_USE_EXPECTED_DESC);
+            }
+            (*self.0).resultinfo.cast()
+        }
+    }
+
+    /// Answers one row, whose values must be of the declared columns' types.
+    pub fn row<const N: usize>(self, values: [Value; N]) {
+        let mut datums = [Datum::null(); N];
+        let mut nulls = [true; N];
+        for (i, Value(value)) in values.into_iter().enumerate() {
+            if let Some(value) = value {
+                datums[i] = value;
+                nulls[i] = false;
+            }
+        }
+        // SAFETY: the call is live; PostgreSQL copies the values.
+        unsafe {
+            let result = self.result();
+            debug_assert_eq!((*(*result).setDesc).natts, N as c_int);
+            tuplestore_putvalues((*result).setResult, (*result).setDesc, datums.as_ptr(), nulls.as_ptr());
+        }
+    }
+
+    /// Answers no row, or no more rows than were answered already.
+    pub fn done<Row>(self) -> TableIterator<'static, Row> {
+        // SAFETY: the call is live. Without a result a set-returning function would seem to answer one row of NULLs.
+        unsafe { self.result() };
+        TableIterator(PhantomData)
+    }
+
+    /// Answers the rows of a statement.
+    pub fn answer<Row, const N: usize>(self, statement: impl Saved, args: [Value; N]) -> TableIterator<'static, Row> {
+        statement.rows(self, args);
+        self.done()
+    }
+}
+
+// SAFETY: a virtual argument, as pgrx's own for the same pointer, which it takes it from.
+unsafe impl<'fcx> ArgAbi<'fcx> for Call {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        Call(unsafe { <pg_sys::FunctionCallInfo as ArgAbi>::unbox_arg_unchecked(arg) })
+    }
+    fn is_virtual_arg() -> bool {
+        true
+    }
+}
+
+// SAFETY: it has no place in SQL.
+unsafe impl SqlTranslatable for Call {
+    const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Call);
+    const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
+    const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::Skip);
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::Skip));
+}
+
+/// `RETURNS TABLE (...)` of a function whose rows are in the call's tuplestore already. `#[pg_extern]` derives the SQL from
+/// a return type of this name; [`Call::done`] makes one.
+pub struct TableIterator<'a, Row>(PhantomData<(&'a (), Row)>);
+
+// SAFETY: nothing is boxed: the rows are where PostgreSQL looks for them.
+unsafe impl<Row> RetAbi for TableIterator<'_, Row> {
+    type Item = Self;
+    type Ret = Self;
+    unsafe fn check_fcinfo_and_prepare(_: pg_sys::FunctionCallInfo) -> CallCx {
+        CallCx::WrappedFn(unsafe { pg_sys::CurrentMemoryContext })
+    }
+    fn to_ret(self) -> Self {
+        self
+    }
+    unsafe fn box_ret_in_fcinfo(fcinfo: pg_sys::FunctionCallInfo, _: Self) -> Datum {
+        unsafe { (*fcinfo).isnull = true };
+        Datum::null()
+    }
+    unsafe fn move_into_fcinfo_fcx(self, _: pg_sys::FunctionCallInfo) {}
+    unsafe fn fill_fcinfo_fcx(&self, _: pg_sys::FunctionCallInfo) {}
+}
+
+/// What a parameter of a statement takes: a datum, or NULL.
+#[derive(Clone, Copy)]
+pub struct Value(Option<Datum>);
+
+impl Value {
+    pub const NULL: Value = Value(None);
+
+    /// A value of type boolean.
+    pub fn as_bool(self) -> Option<bool> {
+        self.0.map(|datum| datum.value() != 0)
+    }
+
+    /// A value of type bigint.
+    pub fn as_i64(self) -> Option<i64> {
+        self.0.map(|datum| datum.value() as i64)
+    }
+
+    /// A value of type text.
+    pub fn as_text(self) -> Option<Text> {
+        self.0.map(Text)
+    }
+
+    /// A value of type jsonb.
+    pub fn as_jsonb(self) -> Option<Jsonb> {
+        self.0.map(Jsonb)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::NULL, Into::into)
+    }
+}
+
+macro_rules! by_value {
+    ($($of:ty),*) => {$(
+        impl From<$of> for Value {
+            fn from(value: $of) -> Self {
+                Value(Some(Datum::from(value)))
+            }
+        }
+    )*};
+}
+by_value!(i64, i32, bool);
+
+/// Types that are passed through as the datum they came in: not copied, not decoded.
+macro_rules! by_datum {
+    ($($(#[$doc:meta])* $of:ident = $sql:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $of(Datum);
+
+        pgrx::impl_sql_translatable!($of, $sql);
+
+        impl From<$of> for Value {
+            fn from(value: $of) -> Self {
+                Value(Some(value.0))
+            }
+        }
+        impl FromDatum for $of {
+            unsafe fn from_polymorphic_datum(datum: Datum, null: bool, _: Oid) -> Option<Self> {
+                (!null).then_some($of(datum))
+            }
+        }
+        // SAFETY: the SQL declaration says what the datum is; nothing of it is read here.
+        unsafe impl<'fcx> ArgAbi<'fcx> for $of {
+            unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+                match unsafe { arg.unbox_arg_using_from_datum::<$of>() } {
+                    Some(value) => value,
+                    // Only a STRICT function takes one without Option, and PostgreSQL does not call it with NULL.
+                    None => raise(*b"XX000", CText::from_c(c"a strict function was called with NULL"), None, None),
+                }
+            }
+        }
+        // SAFETY: as above.
+        unsafe impl BoxRet for $of {
+            unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> pgrx::datum::Datum<'fcx> {
+                unsafe { fcinfo.return_raw_datum(self.0) }
+            }
+        }
+    )*};
+}
+by_datum! {
+    Text = "text";
+    Varchar = "varchar";
+    Name = "name";
+    Jsonb = "jsonb";
+    Uuid = "uuid";
+    Uuids = "uuid[]";
+}
+
+/// An instant, in microseconds since 2000-01-01 UTC, as PostgreSQL counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub i64);
+
+pgrx::impl_sql_translatable!(Instant, "timestamptz");
+
+impl Instant {
+    /// The database's clock: `clock_timestamp()`.
+    pub fn now() -> Self {
+        // SAFETY: reads the clock.
+        Instant(unsafe { GetCurrentTimestamp() })
+    }
+
+    /// Neither `infinity` nor `-infinity`, which are the two ends of the count.
+    pub fn is_finite(self) -> bool {
+        self.0 != i64::MIN && self.0 != i64::MAX
+    }
+}
+impl From<Instant> for Value {
+    fn from(instant: Instant) -> Self {
+        instant.0.into()
+    }
+}
+impl FromDatum for Instant {
+    unsafe fn from_polymorphic_datum(datum: Datum, null: bool, _: Oid) -> Option<Self> {
+        (!null).then_some(Instant(datum.value() as i64))
+    }
+}
+// SAFETY: a timestamptz is passed by value.
+unsafe impl<'fcx> ArgAbi<'fcx> for Instant {
+    unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
+        Instant(unsafe { arg.unbox_arg_using_from_datum::<i64>() }.unwrap_or_default())
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Looking into a datum
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// An argument of characters: text, varchar or name.
+pub trait Characters: Copy + Into<Value> {
+    /// The characters, in PostgreSQL's memory.
+    fn as_str(&self) -> &str;
+}
+
+macro_rules! varlena_characters {
+    ($($of:ident),*) => {$(
+        impl Characters for $of {
+            fn as_str(&self) -> &str {
+                // SAFETY: the datum is of this type, and lives as long as the call.
+                unsafe { utf8(varlena_bytes(pg_detoast_datum_packed(self.0.cast_mut_ptr()))) }
+            }
+        }
+    )*};
+}
+varlena_characters!(Text, Varchar);
+
+impl Characters for Name {
+    fn as_str(&self) -> &str {
+        // SAFETY: a name is a C string in a fixed width.
+        unsafe { utf8(CStr::from_ptr(self.0.cast_mut_ptr()).to_bytes()) }
+    }
+}
+
+impl Text {
+    pub fn new(text: &str) -> Text {
+        // SAFETY: PostgreSQL copies the bytes.
+        Text(Datum::from(unsafe { cstring_to_text_with_len(text.as_ptr().cast(), text.len() as c_int) }))
+    }
+}
+
+impl Varchar {
+    pub fn new(text: &str) -> Varchar {
+        Varchar(Text::new(text).0)
+    }
+}
+
+/// SAFETY: a live, detoasted datum.
+unsafe fn varlena_bytes<'a>(varlena: *mut pg_sys::varlena) -> &'a [u8] {
+    unsafe { std::slice::from_raw_parts(pgrx::vardata_any(varlena).cast(), pgrx::varsize_any_exhdr(varlena)) }
+}
+
+/// The extension installs only into databases of encoding UTF8, whose text PostgreSQL checks on its way in.
+fn utf8(bytes: &[u8]) -> &str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => raise(*b"22021", CText::from_c(c"the text is not valid UTF-8"), None, None),
+    }
+}
+
+impl Uuid {
+    /// A new id of version 7: they grow with time, so that inserts stay at the right edge of their index.
+    pub fn new() -> Uuid {
+        // SAFETY: 16 bytes are allocated, and written whole; PostgreSQL raises where there is no memory.
+        unsafe {
+            let place = palloc(size_of::<uuid::Bytes>()).cast::<uuid::Bytes>();
+            place.write(uuid::Uuid::now_v7().into_bytes());
+            Uuid(Datum::from(place))
+        }
+    }
+}
+
+impl Uuids {
+    pub fn contains_null(self) -> bool {
+        // SAFETY: the datum is an array.
+        unsafe { array_contains_nulls(pg_detoast_datum(self.0.cast_mut_ptr()).cast()) }
+    }
+}
+
+/// A field of a JSON object.
+#[derive(Clone, Copy)]
+pub enum Field<'a> {
+    Missing,
+    String(&'a str),
+    Object(Fields),
+    Other,
+}
+
+/// A JSON object, as PostgreSQL's binary form holds it.
+#[derive(Clone, Copy)]
+pub struct Fields(*const c_char);
+
+impl Fields {
+    /// The field of this name.
+    pub fn get(&self, key: &str) -> Field<'_> {
+        // SAFETY: the container is a live object; the value is a copy whose strings point into it.
+        unsafe {
+            let mut value = std::mem::zeroed();
+            let key = (key.as_ptr().cast(), key.len() as c_int);
+            if getKeyJsonValueFromContainer(self.0, key.0, key.1, &mut value).is_null() {
+                return Field::Missing;
+            }
+            match value.type_ {
+                pg_sys::jbvType::jbvString => {
+                    let string = value.val.string;
+                    Field::String(utf8(std::slice::from_raw_parts(string.val.cast(), string.len as usize)))
+                }
+                pg_sys::jbvType::jbvBinary => {
+                    let container = value.val.binary.data.cast::<c_char>();
+                    if header(container) & pg_sys::JB_FOBJECT != 0 {
+                        Field::Object(Fields(container))
+                    } else {
+                        Field::Other
+                    }
+                }
+                _ => Field::Other,
+            }
+        }
+    }
+}
+
+/// A container's first four bytes: its kind and how many it holds.
+///
+/// SAFETY: a live jsonb container, which PostgreSQL aligns to four bytes.
+unsafe fn header(container: *const c_char) -> u32 {
+    unsafe { container.cast::<u32>().read() }
+}
+
+impl Jsonb {
+    /// The same value, decompressed and brought into memory once, so that looking into it and storing it don't do so twice.
+    pub fn in_memory(self) -> Jsonb {
+        // SAFETY: the datum is a jsonb.
+        Jsonb(Datum::from(unsafe { pg_detoast_datum(self.0.cast_mut_ptr()) }))
+    }
+
+    fn container(&self) -> *const c_char {
+        // SAFETY: the datum is a jsonb; its container stands behind the length word.
+        unsafe { pg_detoast_datum(self.0.cast_mut_ptr()).cast::<c_char>().add(pg_sys::VARHDRSZ) }
+    }
+
+    /// The value, where it is an object.
+    pub fn as_object(&self) -> Option<Fields> {
+        let container = self.container();
+        // SAFETY: a live container.
+        (unsafe { header(container) } & pg_sys::JB_FOBJECT != 0).then_some(Fields(container))
+    }
+
+    /// Whether it is JSON's own null.
+    pub fn is_json_null(&self) -> bool {
+        let container = self.container();
+        // SAFETY: a scalar is an array of one, whose entry stands behind the header.
+        unsafe {
+            header(container) & pg_sys::JB_FSCALAR != 0
+                && header(container.add(4)) & pg_sys::JENTRY_TYPEMASK == pg_sys::JENTRY_ISNULL
+        }
+    }
+
+    /// The value as PostgreSQL prints it.
+    pub fn as_json(&self) -> &str {
+        let container = self.container();
+        // SAFETY: a live container; the text is in PostgreSQL's memory.
+        unsafe { utf8(CStr::from_ptr(JsonbToCString(ptr::null_mut(), container, 0)).to_bytes()) }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Asking PostgreSQL, and raising
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// Whether the role that called, before any SECURITY DEFINER function changed it, is a superuser.
+pub fn caller_is_superuser() -> bool {
+    // SAFETY: looks into the catalog cache.
+    unsafe { superuser_arg(GetOuterUserId()) }
+}
+
+/// A C string in PostgreSQL's memory, or one that lives for ever.
+#[derive(Clone, Copy)]
+pub struct CText(*const c_char);
+
+impl CText {
+    /// A copy that takes no destructor along. A character NUL, which no text of PostgreSQL's holds, would end it.
+    pub fn new(text: &str) -> CText {
+        // SAFETY: the room is one byte larger than the text. NO_OOM: where there is no memory for it, nothing is raised
+        // here, over the frames of a caller that may still hold the text.
+        unsafe {
+            let room = palloc_extended(text.len() + 1, pg_sys::MCXT_ALLOC_NO_OOM as c_int).cast::<u8>();
+            if room.is_null() {
+                return CText(c"out of memory".as_ptr());
+            }
+            ptr::copy_nonoverlapping(text.as_ptr(), room, text.len());
+            room.add(text.len()).write(0);
+            CText(room.cast())
+        }
+    }
+
+    pub const fn from_c(text: &'static CStr) -> CText {
+        CText(text.as_ptr())
+    }
+
+    fn names_a_table_of_pgmq(self) -> bool {
+        // SAFETY: looks into the catalog cache.
+        unsafe {
+            let schema = get_namespace_oid(c"pgmq".as_ptr(), true);
+            schema != Oid::INVALID && get_relname_relid(self.0, schema) != Oid::INVALID
+        }
+    }
+}
+
+/// Raises an ERROR with any SQLSTATE; pgrx's own list lacks ours and some of PostgreSQL's.
+pub fn raise(sqlstate: [u8; 5], message: CText, detail: Option<CText>, hint: Option<CText>) -> ! {
+    report(pg_sys::PGERROR as c_int, sqlstate, message, detail, hint);
+    unreachable!("errfinish returned from an ERROR")
+}
+
+/// Raises a WARNING, and goes on.
+pub fn warn(sqlstate: [u8; 5], message: CText, hint: CText) {
+    report(pg_sys::WARNING as c_int, sqlstate, message, None, Some(hint));
+}
+
+fn report(level: c_int, sqlstate: [u8; 5], message: CText, detail: Option<CText>, hint: Option<CText>) {
+    // As MAKE_SQLSTATE of PostgreSQL's elog.h: six bits a character.
+    let code = sqlstate.iter().rev().fold(0, |code, c| code << 6 | (c_int::from(*c) - c_int::from(b'0')) & 0x3f);
+    // SAFETY: C strings, given as values and never as formats.
+    unsafe {
+        if errstart(level, ptr::null()) {
+            errcode(code);
+            errmsg_internal(c"%s".as_ptr(), message.0);
+            if let Some(detail) = detail {
+                errdetail_internal(c"%s".as_ptr(), detail.0);
+            }
+            if let Some(hint) = hint {
+                errhint(c"%s".as_ptr(), hint.0);
+            }
+            errfinish(ptr::null(), 0, ptr::null());
+        }
+    }
+}

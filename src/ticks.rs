@@ -1,0 +1,61 @@
+//! Ticks: of several schedulers that wake in the same minute, one gets to run it.
+
+use crate::argument::{self, NAME};
+use crate::statement::{Call, Instant, Saved, Statement, TableIterator, Varchar};
+use pgrx::pg_sys::{TIMESTAMPTZOID, VARCHAROID};
+use pgrx::prelude::*;
+
+// The first condition refuses a minute more than a day older ($4) than the newest one; the second a minute that the
+// statement's snapshot shows as claimed. Claims that are not yet in the snapshot meet the unique index.
+static CLAIM: Statement = Statement::new(
+    c"insert into public.job_ticks as t (name, minute, claimed_at)
+      select $1, $2, $3
+       where not exists (select from public.job_ticks n where n.name = $1 and n.minute > $4)
+         and not exists (select from public.job_ticks s where s.name = $1 and s.minute = $2)
+      on conflict (name, minute) do nothing
+      returning t.name, t.minute",
+    &[VARCHAROID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID],
+);
+
+// A pruned minute must never be claimed again, also not by a caller whose snapshot is from before the newest minute was
+// claimed. So only rows go that every open snapshot shows: their transaction is older than the oldest of those snapshots.
+// Such a caller sees the row; one with a younger snapshot sees the newest minute, and is refused by that.
+// The comparison with year -4000 keeps the subtraction inside what a timestamptz can hold.
+static PRUNE: Statement = Statement::new(
+    c"delete from public.job_ticks d
+       where d.name = $1
+         and d.minute = any (array(
+           select o.minute from public.job_ticks o
+            where o.name = $1
+              and o.minute < (
+                select case when max(n.minute) > timestamptz '4000-01-01 00:00:00+00 BC'
+                            then max(n.minute) - interval '48 hours' end
+                  from public.job_ticks n where n.name = $1)
+              and age(o.xmin) > (select max(age(a.backend_xmin)) from pg_catalog.pg_stat_get_activity(null) a)
+            order by o.minute limit 100))",
+    &[VARCHAROID],
+);
+
+const MINUTE: i64 = 60_000_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// Claims a minute for the scheduler of this name.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn job_tick_claim(
+    p_name: Option<Varchar>,
+    p_minute: Option<Instant>,
+    p_now: default!(Option<Instant>, "NULL"),
+    call: Call,
+) -> TableIterator<'static, (name!(name, Varchar), name!(minute, Instant))> {
+    let name = argument::text("p_name", p_name, NAME);
+    let minute = argument::instant("p_minute", p_minute);
+    let now = argument::instant_or_now("p_now", p_now);
+    // The count starts at a full minute, 2000-01-01 00:00 UTC.
+    let minute = Instant(minute.0 - minute.0.rem_euclid(MINUTE));
+    let too_new = Instant(minute.0.saturating_add(DAY));
+    if CLAIM.rows(call, [name.into(), minute.into(), now.into(), too_new.into()]) > 0 {
+        PRUNE.run([name.into()]);
+    }
+    call.done()
+}
