@@ -67,10 +67,17 @@ extension_sql_file!(
 extension_sql_file!("../sql/doors.sql", name = "doors", requires = [doors::hfs_lite_grant, doors::hfs_lite_revoke]);
 extension_sql_file!("../sql/privileges.sql", finalize);
 
+// The tests are under pgrx-tests/; they must be compiled into the extension's crate to be run by cargo pgrx test.
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/mod.rs"]
+mod pgrx_tests_of_hfs_lite;
+
+/// How pgrx's test framework sets up its server.
 #[cfg(test)]
 pub mod pg_test {
     pub fn setup(_options: Vec<&str>) {}
+
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec![]
+        crate::pgrx_tests_of_hfs_lite::harness::SETTINGS.to_vec()
     }
 }

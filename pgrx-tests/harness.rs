@@ -1,0 +1,150 @@
+//! What every test stands on: a server that is started once, a database of its own for each test, and errors as values.
+//!
+//! Tests are black boxes: they speak to the server as an application does, over connections of their own, and never call the
+//! Rust functions. `cargo pgrx test` builds, installs and starts; the server ends with the test run.
+
+use postgres::error::{DbError, SqlState};
+use postgres::{Client, Config, NoTls};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The server's settings: durability is not what these tests are about.
+pub const SETTINGS: [&str; 5] = [
+    "fsync = off",
+    "max_connections = 300",
+    // Two sessions that wait for each other are found at once, so that a deadlock fails a test instead of delaying it.
+    "deadlock_timeout = '100ms'",
+    // pgrx waits for a line of level LOG; the errors that tests provoke are not worth one.
+    "log_min_messages = log",
+    "jit = off",
+];
+
+/// The database that each test's own is a copy of: the extension, and the roles of an application.
+const TEMPLATE: &str = "hfs_lite_template";
+
+fn server() -> &'static Config {
+    static SERVER: OnceLock<Config> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        pgrx_tests::run_test("the_server_is_up", None, crate::pg_test::postgresql_conf_options())
+            .expect("pgrx's server");
+        let (mut client, _) = pgrx_tests::client().expect("a first connection");
+        let port: String = client.query_one("show port", &[]).unwrap().get(0);
+        let user: String = client.query_one("select current_user::text", &[]).unwrap().get(0);
+        client
+            .batch_execute(
+                "create role app_be login; create role anon; create role authenticated; create role operator login;",
+            )
+            .unwrap();
+        let mut config = Config::new();
+        config.host("localhost").port(port.parse().unwrap()).user(&user);
+        client.batch_execute(&format!("create database {TEMPLATE}")).unwrap();
+        let mut template = config.clone().dbname(TEMPLATE).connect(NoTls).unwrap();
+        template
+            .batch_execute("create extension hfs_lite cascade; select hfs_lite_grant('operator', 'operator')")
+            .unwrap();
+        config
+    })
+}
+
+/// A database of one test. It is dropped with the value.
+pub struct Database {
+    name: String,
+}
+
+impl Database {
+    /// A new database with the extension in it.
+    pub fn new() -> Database {
+        Database::copy_of(TEMPLATE)
+    }
+
+    /// A new database without the extension.
+    pub fn empty() -> Database {
+        Database::copy_of("template0")
+    }
+
+    fn copy_of(template: &str) -> Database {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut client = server().clone().dbname("postgres").connect(NoTls).unwrap();
+        // file_copy forces checkpoints, which is slow with many at once.
+        client.batch_execute(&format!("create database {name} template {template} strategy wal_log")).unwrap();
+        Database { name }
+    }
+
+    /// A session as the superuser that owns the extension.
+    pub fn connect(&self) -> Client {
+        server().clone().dbname(&self.name).connect(NoTls).unwrap()
+    }
+
+    /// A session as another role.
+    pub fn connect_as(&self, role: &str) -> Client {
+        server().clone().dbname(&self.name).user(role).connect(NoTls).unwrap()
+    }
+
+    /// What a client needs to know to connect by itself.
+    pub fn config(&self) -> Config {
+        let mut config = server().clone();
+        config.dbname(&self.name);
+        config
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Ok(mut client) = server().clone().dbname("postgres").connect(NoTls) {
+            // A test that failed may have left sessions behind; its failure is what is to be seen.
+            let _ = client.batch_execute(&format!("drop database {} with (force)", self.name));
+        }
+    }
+}
+
+/// The error of a statement that must fail, as PostgreSQL sent it.
+#[track_caller]
+pub fn refusal<T>(result: Result<T, postgres::Error>) -> DbError {
+    match result {
+        Ok(_) => panic!("the statement was not refused"),
+        Err(error) => error.as_db_error().unwrap_or_else(|| panic!("not an error of the server: {error}")).clone(),
+    }
+}
+
+/// Runs one statement that must be refused, in a savepoint, and checks SQLSTATE, a part of the message (the argument's name)
+/// and that there is a hint. The session and its transaction go on.
+#[track_caller]
+pub fn refused(client: &mut Client, sql: &str, sqlstate: &str, message: &str) -> DbError {
+    client.batch_execute("savepoint refused").ok();
+    let error = refusal(client.simple_query(sql));
+    client.batch_execute("rollback to savepoint refused; release savepoint refused").ok();
+    assert_eq!(error.code(), &SqlState::from_code(sqlstate), "{sql}: {error}");
+    assert!(error.message().contains(message), "{sql}: the message is: {}", error.message());
+    assert!(error.hint().is_some_and(|hint| !hint.is_empty()), "{sql}: no hint: {}", error.message());
+    error
+}
+
+/// The first column of the rows of a statement, as text; NULL as `∅`. An application sends untyped text, and so does this.
+#[track_caller]
+pub fn column(client: &mut Client, sql: &str) -> Vec<String> {
+    rows(client, sql).into_iter().map(|row| row.into_iter().next().unwrap_or_default()).collect()
+}
+
+/// The rows of a statement, each value as text; NULL as `∅`.
+#[track_caller]
+pub fn rows(client: &mut Client, sql: &str) -> Vec<Vec<String>> {
+    let messages = client.simple_query(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    messages
+        .iter()
+        .filter_map(|message| match message {
+            postgres::SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect())
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// The single value of a statement that answers one row, as text.
+#[track_caller]
+pub fn value(client: &mut Client, sql: &str) -> String {
+    let rows = column(client, sql);
+    assert_eq!(rows.len(), 1, "{sql}: {rows:?}");
+    rows.into_iter().next().unwrap()
+}

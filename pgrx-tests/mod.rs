@@ -1,0 +1,16 @@
+//! The tests that `cargo pgrx test` runs. One file a family for what one session sees; `sessions/` for what two or more see.
+
+#[cfg(test)]
+pub mod harness;
+
+#[cfg(test)]
+mod jobs;
+
+#[pgrx::pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    /// pgrx starts its server for a test that runs inside it; this is the one that it starts for.
+    #[pg_test]
+    fn the_server_is_up() {}
+}
