@@ -1,0 +1,30 @@
+# The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
+.PHONY: run stop psql test lint bench bench-check clean help
+
+help: ## Lists the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
+run: ## Builds, starts a private PostgreSQL with the extension, and shows the tour
+	@scripts/run
+
+stop: ## Stops the server that make run started; its data stays
+	@scripts/cluster stop run
+
+psql: ## Opens psql on the tour's database
+	@scripts/psql
+
+test: ## Runs every check and every test
+	@scripts/test
+
+lint: ## Formatting and clippy only
+	@scripts/test lint
+
+bench: ## Counts instructions a call, for every function
+	@bench/instructions --write
+
+bench-check: ## Counts only what has a bar, and fails over it
+	@bench/instructions --check
+
+clean: ## Stops the server and deletes all that was built or made
+	@scripts/cluster drop run
+	rm -rf .state target
