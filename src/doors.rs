@@ -2,7 +2,7 @@
 
 use crate::argument;
 use crate::error::Error;
-use crate::statement::{Characters, Name, Saved, Statement, Text, caller_is_superuser, run_commands};
+use crate::statement::{Characters, Name, Saved, Statement, Text, caller_is_owner, run_commands};
 use pgrx::pg_sys::{NAMEOID, TEXTOID};
 use pgrx::prelude::*;
 
@@ -81,7 +81,7 @@ fn hfs_lite_revoke(p_role: Option<Name>) {
 /// The role that the caller names, once it is sure that the caller may ask and that nobody else is granting.
 fn existing_role(role: Option<Name>) -> Name {
     // EXECUTE alone does not do: a GRANT ON ALL FUNCTIONS IN SCHEMA public would hand out the right to hand out rights.
-    if !caller_is_superuser() {
+    if !caller_is_owner() {
         Error::NotOwner.raise();
     }
     let role = argument::text("p_role", role, argument::NAME);

@@ -41,7 +41,7 @@ pub enum Error<'a> {
     RoleBarred { role: &'a str, barred: &'a str },
     #[error("p_role names no role: {}", Cut(.role))]
     NoRole { role: &'a str },
-    #[error("only a superuser may grant or revoke rights on hfs_lite")]
+    #[error("only the extension's owner or a superuser may grant or revoke rights on hfs_lite")]
     NotOwner,
 }
 

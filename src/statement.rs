@@ -10,7 +10,8 @@
 //!
 //! 1. **Who calls in here holds only `Copy` values**: datums, numbers, references, raw pointers. No `String`, `Vec`, `Box`,
 //!    lock or `RefCell` borrow lives across a call of [`Saved`]'s methods, [`Call::row`] or [`raise`]. All types that this
-//!    module hands out are `Copy`, so that keeping to it needs no thought.
+//!    module hands out are `Copy`, so that keeping to it needs no thought. (Where a text is being copied into PostgreSQL's
+//!    memory and there is none left, the original leaks.)
 //! 2. **Memory is PostgreSQL's.** What must outlive a statement is allocated in the memory context that was current when
 //!    the function was called, and goes with it, error or not. Text that an error carries is copied there first.
 //! 3. **A saved plan is never freed while it may run.** Plans of [`Statement`] are kept until the backend ends; those of
@@ -88,6 +89,7 @@ unsafe extern "C-unwind" {
     fn get_namespace_oid(name: *const c_char, missing_ok: bool) -> Oid;
     fn get_relname_relid(name: *const c_char, namespace: Oid) -> Oid;
     fn GetOuterUserId() -> Oid;
+    fn GetUserId() -> Oid;
     fn superuser_arg(role: Oid) -> bool;
     fn RegisterXactCallback(callback: unsafe extern "C-unwind" fn(c_int, *mut c_void), arg: *mut c_void);
     fn errstart(level: c_int, domain: *const c_char) -> bool;
@@ -368,14 +370,15 @@ struct Queues {
 }
 
 thread_local! {
-    static QUEUES: RefCell<Option<Queues>> = const { RefCell::new(None) };
+    static QUEUES: RefCell<Queues> = RefCell::default();
+    /// Whether [`forget_queues`] is registered.
+    static FORGETTING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Queue {
     /// The queue of this name, if this backend has met it.
     pub fn met(name: &str) -> Option<Queue> {
         QUEUES.with_borrow_mut(|queues| {
-            let queues = queues.as_mut()?;
             queues.asked += 1;
             let tables = queues.by_name.get(name)?;
             tables.asked.set(queues.asked);
@@ -385,12 +388,11 @@ impl Queue {
 
     /// Remembers a queue by its name and the name of its table.
     pub fn remember(name: &str, table: &str) -> Queue {
+        if !FORGETTING.replace(true) {
+            // SAFETY: the callback is a function of this library, which is never unloaded.
+            unsafe { RegisterXactCallback(forget_queues, ptr::null_mut()) };
+        }
         QUEUES.with_borrow_mut(|queues| {
-            let queues = queues.get_or_insert_with(|| {
-                // SAFETY: the callback is a function of this library, which is never unloaded.
-                unsafe { RegisterXactCallback(forget_queues, ptr::null_mut()) };
-                Queues::default()
-            });
             queues.asked += 1;
             let tables = queues.by_name.entry(name.into()).or_insert_with(|| {
                 Box::new(Tables { queue: table.into(), plans: RefCell::default(), asked: Cell::new(0) })
@@ -407,7 +409,8 @@ impl Queue {
 
     /// Whether the table of the queue's dead-letter queue is there now.
     pub fn has_dead_letter_queue(self) -> bool {
-        CText::new(&self.tables().dead()).names_a_table_of_pgmq()
+        let table = CText::new(&self.tables().dead());
+        table.names_a_table_of_pgmq()
     }
 
     fn tables(&self) -> &Tables {
@@ -436,7 +439,9 @@ impl Tables {
 #[pg_guard]
 unsafe extern "C-unwind" fn forget_queues(_event: c_int, _arg: *mut c_void) {
     QUEUES.with_borrow_mut(|queues| {
-        let Some(queues) = queues.as_mut().filter(|queues| queues.by_name.len() > QUEUES_KEPT) else { return };
+        if queues.by_name.len() <= QUEUES_KEPT {
+            return;
+        }
         let mut asked: Vec<u64> = queues.by_name.values().map(|tables| tables.asked.get()).collect();
         asked.sort_unstable();
         // Half of them, so that this is seldom.
@@ -559,11 +564,6 @@ impl Value {
     /// A value of type boolean.
     pub fn as_bool(self) -> Option<bool> {
         self.0.map(|datum| datum.value() != 0)
-    }
-
-    /// A value of type bigint.
-    pub fn as_i64(self) -> Option<i64> {
-        self.0.map(|datum| datum.value() as i64)
     }
 
     /// A value of type text.
@@ -839,10 +839,11 @@ impl Jsonb {
 // Asking PostgreSQL, and raising
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// Whether the role that called, before any SECURITY DEFINER function changed it, is a superuser.
-pub fn caller_is_superuser() -> bool {
+/// Whether the role that called, before any SECURITY DEFINER function changed it, owns the running function or is a
+/// superuser.
+pub fn caller_is_owner() -> bool {
     // SAFETY: looks into the catalog cache.
-    unsafe { superuser_arg(GetOuterUserId()) }
+    unsafe { GetOuterUserId() == GetUserId() || superuser_arg(GetOuterUserId()) }
 }
 
 /// A C string in PostgreSQL's memory, or one that lives for ever.
