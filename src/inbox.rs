@@ -245,7 +245,8 @@ fn inbox_sweep_clients(
 /// p_source: the door, 1 to 200 characters. p_event_id: the delivery's id or the client's idempotency key, 1 to 200
 /// characters.
 /// Answers one row with the event id. No row: there is none, or an open transaction holds it; nothing changed.
-/// Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width.
+/// Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width, 40001 from PostgreSQL above READ
+/// COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -57,7 +57,7 @@ static FAIL: Statement = Statement::new(
 /// Answers one row: the id, the stored kind, the fencing token (1 for a new job, one more at every further claim), the
 /// stored step and payload. No row: the job is done, or somebody holds a live lease.
 /// Errors: 22004 for NULL, 22023 for an empty text, an infinite instant or a lease that does not end after p_now, 22001
-/// for text over its width.
+/// for text over its width, 40001 from PostgreSQL above READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -101,7 +101,7 @@ fn job_claim(
 /// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed,
 /// and the caller must stop.
 /// Errors: 22004 for NULL, 22023 for a token below 1, an empty step or an infinite instant, 22001 for a step over its
-/// width.
+/// width, 40001 from PostgreSQL above READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -124,7 +124,8 @@ fn job_advance(
 /// p_id: the job's id. p_token: the caller's fencing token, 1 or more. p_now: the caller's instant; NULL means the
 /// database's clock.
 /// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed.
-/// Errors: 22004 for NULL, 22023 for a token below 1 or an infinite instant.
+/// Errors: 22004 for NULL, 22023 for a token below 1 or an infinite instant, 40001 from PostgreSQL above READ
+/// COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -147,7 +148,8 @@ fn job_complete(
 /// and what is longer than 10,000 characters is cut there and ends in a mark that says so. p_now: the caller's instant;
 /// NULL means the database's clock.
 /// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed.
-/// Errors: 22004 for a NULL id or token, 22023 for a token below 1 or an infinite instant.
+/// Errors: 22004 for a NULL id or token, 22023 for a token below 1 or an infinite instant, 40001 from PostgreSQL above
+/// READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]

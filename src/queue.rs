@@ -78,7 +78,8 @@ fn queue_waiting(
 /// p_ids: the rows' ids; one that is unknown or stands twice is no error, and an empty array does nothing. p_sent_at:
 /// when; NULL means the database's clock. A row that was sent before keeps its first instant.
 /// Answers nothing.
-/// Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant.
+/// Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant, 40001 from PostgreSQL above READ
+/// COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]

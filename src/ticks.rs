@@ -47,7 +47,8 @@ const DAY: i64 = 24 * 60 * MINUTE;
 /// than 24 hours older than the newest minute claimed under that name. Minutes may be claimed in any order.
 /// Rows more than 48 hours older than the name's newest are deleted in passing, at most 100 a call, once no open
 /// transaction can still overlook them.
-/// Errors: 22004 for NULL, 22023 for an empty name or an infinite instant, 22001 for a name over its width.
+/// Errors: 22004 for NULL, 22023 for an empty name or an infinite instant, 22001 for a name over its width, 40001 from
+/// PostgreSQL above READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
