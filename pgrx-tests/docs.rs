@@ -135,8 +135,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// What psql does: `:'name'` becomes the variable's value as a literal, and a `\gset` at the end keeps the answer's columns
-/// as variables.
+/// What psql does: `:'name'` becomes the variable's value as a literal, and a `\gset` at the end keeps the answer's
+/// columns as variables.
 fn substitute(sql: &str, variables: &HashMap<String, String>) -> Result<(String, bool), String> {
     let (sql, keep) = match sql.trim_end().strip_suffix("\\gset") {
         Some(sql) => (sql, true),
@@ -175,8 +175,8 @@ fn last_answer(messages: &[SimpleQueryMessage]) -> (Vec<String>, Vec<Vec<String>
     (names, rows)
 }
 
-/// Compares line by line; `(no row)` is an empty answer, and `…` in the expected text stands for whatever is there, within
-/// one value.
+/// Compares line by line; `(no row)` is an empty answer, and `…` in the expected text stands for whatever is there,
+/// within one value.
 fn check_answer(expected: &str, answer: &[String]) -> Result<(), String> {
     let lines: Vec<_> = expected.lines().filter(|line| *line != "(no row)").collect();
     // A value or an error may itself be of several lines.
@@ -196,6 +196,34 @@ fn matches_value(expected: &str, came: &str) -> bool {
     let Some(rest) = came.strip_prefix(before) else { return false };
     let ends = rest.char_indices().map(|(start, c)| start + c.len_utf8());
     ends.into_iter().any(|end| matches_value(behind, &rest[end..]))
+}
+
+#[test]
+fn every_link_between_the_pages_leads_somewhere() {
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            assert!(target.exists(), "{}: {link}", page.display());
+            if !anchor.is_empty() {
+                let text = std::fs::read_to_string(&target).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                let found =
+                    headings.map(|line| as_anchor(line.trim_start_matches('#').trim())).any(|name| name == anchor);
+                assert!(found, "{}: {link}", page.display());
+            }
+        }
+    }
+}
+
+/// The anchor that a heading gets: lower case, hyphens for spaces, no punctuation.
+fn as_anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -364,7 +392,7 @@ fn the_rustdoc_of_each_function_says_what_its_comment_says() {
     }
 }
 
-/// The functions of a source that SQL can call, each by its name in SQL and with the lines of `///` above its attribute.
+/// The functions of a source that SQL can call, each by its name in SQL, with the lines of `///` above its attribute.
 fn rustdoc(source: &str) -> Vec<(String, String)> {
     let mut functions = Vec::new();
     let mut doc = String::new();

@@ -43,8 +43,8 @@ fn the_extension_consists_of_what_the_checked_in_list_says() {
         std::fs::create_dir_all(target).unwrap();
         std::fs::write(format!("{target}/surface.txt"), &surface).unwrap();
         panic!(
-            "the extension has changed:\n{}\nIf that is meant, it belongs into an upgrade script and into CHANGELOG.md; then\
-             \n  cp target/surface.txt pgrx-tests/surface.txt",
+            "the extension has changed:\n{}\nIf that is meant, it belongs into an upgrade script and CHANGELOG.md;\n\
+             then cp target/surface.txt pgrx-tests/surface.txt",
             difference(SURFACE, &surface)
         );
     }
@@ -137,7 +137,8 @@ fn public_may_not_execute_any_function() {
 #[test]
 fn no_role_but_the_owner_has_a_right_on_a_table() {
     nothing(
-        "select c.relname, a.grantee::regrole, a.privilege_type from relations c cross join lateral aclexplode(c.relacl) a
+        "select c.relname, a.grantee::regrole, a.privilege_type
+           from relations c cross join lateral aclexplode(c.relacl) a
           where a.grantee <> c.relowner",
     );
 }
