@@ -4,7 +4,11 @@
 pub mod harness;
 
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod jobs;
+#[cfg(test)]
+mod surface;
 
 #[pgrx::pg_schema]
 mod tests {

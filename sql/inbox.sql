@@ -69,5 +69,5 @@ comment on function public.inbox_forget(text, text) is
 $$Deletes one row of the inbox, so that what it stands for can be done again: the operator's way out of a receipt that stays incomplete, or to have a delivery done again.
 p_source: the door, 1 to 200 characters. p_event_id: the delivery's id or the client's idempotency key, 1 to 200 characters.
 Answers one row with the event id. No row: there is none, or an open transaction holds it; nothing changed.
-Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width.
+Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;

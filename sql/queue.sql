@@ -40,5 +40,5 @@ comment on function public.queue_mark_sent(uuid[], timestamptz) is
 $$Marks rows of the outbox as sent, in the transaction of the queue_waiting that took them.
 p_ids: the rows' ids; one that is unknown or stands twice is no error, and an empty array does nothing. p_sent_at: when; NULL means the database's clock. A row that was sent before keeps its first instant.
 Answers nothing.
-Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant.
+Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;

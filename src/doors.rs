@@ -51,7 +51,15 @@ static REVOKES: Statement = Statement::new(
     &[NAMEOID],
 );
 
-/// Gives a role what it needs to call the functions.
+/// Gives a role what it needs to call the functions: EXECUTE, and nothing on any table or on schema pgmq. It may be
+/// called any number of times.
+///
+/// p_role: the role. p_as: 'application' (every function but event_bus_subscribe and inbox_forget) or 'operator' (those
+/// too).
+/// Answers nothing.
+/// Errors: 22004 for NULL, 22023 for another kind, and for anon, authenticated and roles that they are members of,
+/// 42704 for a role that does not exist, 42501 unless a superuser calls.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'application'")) {
@@ -68,7 +76,12 @@ fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'applicati
     }
 }
 
-/// Takes all rights on the functions back from a role.
+/// Takes all rights on the functions back from a role. It may be called any number of times.
+///
+/// p_role: the role.
+/// Answers nothing.
+/// Errors: 22004 for NULL, 42704 for a role that does not exist, 42501 unless a superuser calls.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn hfs_lite_revoke(p_role: Option<Name>) {

@@ -145,7 +145,15 @@ static REQUEUE: QueueStatement = QueueStatement::new(
     &[INT8OID, TIMESTAMPTZOID],
 );
 
-/// Creates a consumer's queue and dead-letter queue for a topic, and binds the queue to it.
+/// Creates a consumer's queue `<topic>__<consumer>` and its dead-letter queue `<topic>__<consumer>__dead`, and binds
+/// the queue to the topic; what is there already stays as it is. It may be called any number of times, also at once
+/// from many sessions.
+///
+/// p_topic: words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'. p_consumer: the same without '.',
+/// not 'dead', and not ending in _vt_idx, _pkey or _msg_id_seq. The queue's name has at most 41 characters.
+/// Answers one row with the names of both queues.
+/// Errors: 22004 for NULL, 22023 for a name that breaks these rules, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_subscribe(
@@ -192,7 +200,16 @@ fn is_words(text: &str, joints: &str) -> bool {
             .all(|word| !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
 }
 
-/// Sends an envelope to every queue bound to a topic, in the caller's transaction.
+/// Sends an envelope to every queue bound to a topic, in the caller's transaction: rolled back, nothing was sent.
+///
+/// p_topic: letters, digits, '.', '_' and '-'; no '.' first, last or twice running; at most 255 characters. p_envelope:
+/// a JSON object; its payload is an object with a non-empty string dedupeKey; where present, eventName is the topic,
+/// eventId a string of 1 to 200 characters, and metadata an object whose correlationId, where present, is a string of 1
+/// to 200 characters without control characters. Other fields pass untouched.
+/// Answers one row with the number of queues it was sent to; 0 where none is bound. A bound queue whose table is gone
+/// is passed over with a warning (42P01).
+/// Errors: 22004 for NULL, 22023 for a topic or an envelope that breaks these rules, 22001 for a topic over its width.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer, name = "event_bus_send")]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_send_envelope(
@@ -206,7 +223,17 @@ fn event_bus_send_envelope(
     send(topic, envelope, call)
 }
 
-/// Sends an event to every queue bound to its name, in the caller's transaction; the envelope is built inside.
+/// Sends an event to every queue bound to its name, in the caller's transaction; the envelope {"eventId", "eventName",
+/// "payload", "metadata": {"correlationId"}} is built inside, without metadata where the correlation id is NULL.
+///
+/// p_event_id: the event's id, 1 to 200 characters. p_event_name: its name, which is the topic: letters, digits, '.',
+/// '_' and '-'; no '.' first, last or twice running; at most 255 characters. p_payload: a JSON object with a non-empty
+/// string dedupeKey. p_correlation_id: NULL, or 1 to 200 characters without control characters.
+/// Answers one row with the number of queues it was sent to; 0 where none is bound. A bound queue whose table is gone
+/// is passed over with a warning (42P01).
+/// Errors: 22004 for a NULL id, name or payload, 22023 for a value that breaks these rules, 22001 for text over its
+/// width.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_send(
@@ -309,7 +336,17 @@ impl Part {
     }
 }
 
-/// Takes visible messages from a queue and hides them for a while.
+/// Takes visible messages from a queue, those that became visible first, and hides them for a while. Commit it before
+/// handling them: a delivery that is rolled back is not counted, and a message that always fails would come back for
+/// ever.
+///
+/// p_queue: any queue that pgmq has. p_vt: the visibility timeout, 0 or more seconds. p_qty: how many messages at most,
+/// 1 to 10,000.
+/// Answers the messages by msg_id: msg_id, read_ct (how often it was delivered, this time counted; it is the fencing
+/// token of this delivery), enqueued_at, vt (until when it is hidden), message and headers. No row: nothing is visible.
+/// Errors: 22004 for NULL, 22023 for an empty name or out of range, 42704 for a queue that does not exist, 40001 from
+/// PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
@@ -340,7 +377,14 @@ fn event_bus_read(
     }
 }
 
-/// Ends a message as handled: out of the queue, into its archive.
+/// Ends a message as handled: out of the queue, into its archive, in one atomic move.
+///
+/// p_queue: any queue that pgmq has. p_msg_id: the message's id. p_read_ct: the read_ct of the delivery that handled
+/// it; with it, the message goes only while that delivery still holds it. NULL: whoever holds it.
+/// Answers one row with the message's id. No row: it is gone, or a later delivery holds it.
+/// Errors: 22004 for a NULL queue or id, 22023 for an empty name, 42704 for a queue that does not exist, 40001 from
+/// PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_archive(
@@ -354,7 +398,17 @@ fn event_bus_archive(
     call.answer(ARCHIVE.on(queue), [msg_id.into(), p_read_ct.into(), Instant::now().into()])
 }
 
-/// Moves a message into the dead-letter queue of its queue.
+/// Moves a message into the dead-letter queue `<queue>__dead`, with its headers, in one atomic move; twice, or by
+/// several at once, makes one dead letter. A note stands in the dead letter's headers under the key hfs_lite:
+/// source_msg_id, attempts (its read_ct), first_enqueued_at, buried_at, reason, requeues.
+///
+/// p_queue: any queue that pgmq has, and that has a dead-letter queue. p_msg_id: the message's id. p_reason: why; NULL,
+/// or at least one character. p_read_ct: the read_ct of the delivery that gives up; with it, the message goes only
+/// while that delivery still holds it. NULL: whoever holds it.
+/// Answers one row with the dead letter's id. No row: the message is gone, or a later delivery holds it.
+/// Errors: 22004 for a NULL queue or id, 22023 for an empty text, 42704 for a queue or a dead-letter queue that does
+/// not exist, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_bury(
@@ -373,7 +427,14 @@ fn event_bus_bury(
     call.answer(BURY.on(queue), args)
 }
 
-/// Shows the dead letters of a consumer's queue; it hides and counts nothing.
+/// Shows the dead letters of a consumer's queue, oldest first; it hides and counts nothing.
+///
+/// p_queue: the consumer's queue, without __dead. p_limit: how many at most, 1 to 10,000; 100 unless given.
+/// Answers for each dead letter: msg_id, attempts (how often it had been delivered), enqueued_at (when it was enqueued
+/// the very first time), buried_at, reason, message, and headers as they were, without the note. A dead letter that
+/// something else put there answers attempts 0, its own time and no reason.
+/// Errors: 22004 for NULL, 22023 for an empty name or out of range, 42704 for a dead-letter queue that does not exist.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
@@ -402,7 +463,14 @@ fn event_bus_dead_letters(
     }
 }
 
-/// Moves a dead letter back into its queue, with a fresh budget of deliveries.
+/// Moves one dead letter back into its queue, visible at once and with a fresh budget of deliveries, in one atomic
+/// move. Its headers keep first_enqueued_at and requeues under the key hfs_lite, so that the next burial knows.
+///
+/// p_queue: the consumer's queue, without __dead. p_msg_id: the dead letter's id.
+/// Answers one row with the message's new id. No row: there is no such dead letter (any more).
+/// Errors: 22004 for NULL, 22023 for an empty name, 42704 for a queue or a dead-letter queue that does not exist, 40001
+/// from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn event_bus_requeue(

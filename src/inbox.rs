@@ -80,7 +80,15 @@ static FORGET: Statement = Statement::new(
 /// The width of a stored fingerprint, in characters.
 const FINGERPRINT: usize = 64;
 
-/// Claims a delivery: the first caller gets it.
+/// Claims a delivery: the first caller gets it, every repeat gets none. Claim it in the transaction that does the work,
+/// so that both are committed or neither.
+///
+/// p_source: the door it came in through, 1 to 200 characters. p_event_id: the delivery's id, 1 to 200 characters.
+/// Answers one row with the event id. No row: it was claimed before. A repeat during the first one's open transaction
+/// waits for it, and claims if that was rolled back.
+/// Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width, 40001 from PostgreSQL above READ
+/// COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn inbox_claim_event(
@@ -93,7 +101,19 @@ fn inbox_claim_event(
     call.answer(&CLAIM_EVENT, [source.into(), event_id.into(), Instant::now().into()])
 }
 
-/// Claims a client's request, or answers what is stored of it.
+/// Claims a client's request, or answers what is stored of it. The caller compares the fingerprints;
+/// inbox_claim_request does that itself.
+///
+/// p_source: the door, 1 to 200 characters. p_event_id: the client's idempotency key, 1 to 200 characters.
+/// p_request_fingerprint: the fingerprint of the request, 1 to 64 characters. p_now: the caller's instant; NULL means
+/// the database's clock.
+/// Answers always one row. Claimed now: the caller's fingerprint, a NULL outcome, incomplete false. There before: the
+/// stored fingerprint and outcome, and incomplete true where there is no outcome yet; nothing is written. A row that a
+/// delivery claimed answers a NULL fingerprint and incomplete true. A concurrent caller waits for the first one, then
+/// answers its outcome, or claims if it was rolled back.
+/// Errors: 22004 for NULL, 22023 for an empty text or an infinite instant, 22001 for text over its width, 40001 from
+/// PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn inbox_claim_client(
@@ -116,7 +136,19 @@ fn inbox_claim_client(
     }
 }
 
-/// Claims a client's request by its whole content: source and fingerprint are made inside.
+/// Claims a client's request by its whole content, or answers what is stored of it: source and fingerprint are made
+/// inside, and compared.
+///
+/// p_principal_id: who asks; p_operation: what for; 1 or more characters without ':', and
+/// `client:<p_principal_id>:<p_operation>` at most 200. p_idempotency_key: the client's key, 1 to 200 characters.
+/// p_request: the request. p_now: the caller's instant; NULL means the database's clock.
+/// Answers always one row: the source `client:<p_principal_id>:<p_operation>`, the request's fingerprint, the outcome,
+/// and a state: claimed (do the work, and save its outcome), replay (answer the outcome) or incomplete (claimed before,
+/// and no outcome yet).
+/// Errors: LT001 where the key was used with another request, 22004 for NULL, 22023 for an empty text, a ':' or an
+/// infinite instant, 22001 for text over its width, 22003 for a number that no double holds, 40001 from PostgreSQL
+/// above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
@@ -162,7 +194,15 @@ fn part_of_source(argument: &'static str, part: Option<Text>) -> Text {
     part
 }
 
-/// Stores the outcome of a claimed request, once.
+/// Stores the outcome of a claimed request, once: a stored outcome is never overwritten.
+///
+/// p_source: the door, 1 to 200 characters. p_event_id: the client's idempotency key, 1 to 200 characters. p_outcome:
+/// the outcome; {"value": null} is one, a bare JSON null is not.
+/// Answers one row with the outcome as stored. No row: there is no such receipt, it has an outcome already, or it is a
+/// delivery; nothing changed.
+/// Errors: 22004 for NULL, 22023 for an empty text or a bare JSON null, 22001 for text over its width, 40001 from
+/// PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn inbox_save_client_outcome(
@@ -180,7 +220,13 @@ fn inbox_save_client_outcome(
     call.answer(&SAVE_OUTCOME, [source.into(), event_id.into(), outcome.into()])
 }
 
-/// Deletes old completed receipts.
+/// Deletes old completed receipts of clients, oldest first, skipping locked ones; deliveries and receipts without an
+/// outcome stay.
+///
+/// p_cutoff: receipts claimed before this instant go. p_batch: how many at most, 1 to 10,000.
+/// Answers one row with the number of deleted receipts.
+/// Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn inbox_sweep_clients(
@@ -193,7 +239,15 @@ fn inbox_sweep_clients(
     call.answer(&SWEEP, [cutoff.into(), batch.into()])
 }
 
-/// Deletes one row of the inbox, so that what it stands for can be done again.
+/// Deletes one row of the inbox, so that what it stands for can be done again: the operator's way out of a receipt that
+/// stays incomplete, or to have a delivery done again.
+///
+/// p_source: the door, 1 to 200 characters. p_event_id: the delivery's id or the client's idempotency key, 1 to 200
+/// characters.
+/// Answers one row with the event id. No row: there is none, or an open transaction holds it; nothing changed.
+/// Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width, 40001 from PostgreSQL above READ
+/// COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn inbox_forget(

@@ -49,7 +49,16 @@ static FAIL: Statement = Statement::new(
     &[UUIDOID, INT8OID, TEXTOID, TIMESTAMPTZOID],
 );
 
-/// Claims a job by its key, or claims it again after it failed or its lease ended.
+/// Claims a job by its key, or claims it again after it failed or its lease ended, in one atomic step.
+///
+/// p_kind: what kind of job, 1 to 200 characters; a stored kind stays. p_job_key: the job's key, 1 to 200 characters.
+/// p_worker: who claims, 1 to 200 characters. p_lease_end: when the lease ends, later than p_now. p_payload: stored at
+/// the first claim only. p_now: the caller's instant; NULL means the database's clock.
+/// Answers one row: the id, the stored kind, the fencing token (1 for a new job, one more at every further claim), the
+/// stored step and payload. No row: the job is done, or somebody holds a live lease.
+/// Errors: 22004 for NULL, 22023 for an empty text, an infinite instant or a lease that does not end after p_now, 22001
+/// for text over its width, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(clippy::type_complexity)]
@@ -85,7 +94,15 @@ fn job_claim(
     call.answer(&CLAIM, args)
 }
 
-/// Notes the step that a job has come to.
+/// Notes the step that a running job has come to, if the caller still holds it.
+///
+/// p_id: the job's id. p_token: the caller's fencing token, 1 or more. p_step: the step, 1 to 200 characters. p_now:
+/// the caller's instant; NULL means the database's clock.
+/// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed,
+/// and the caller must stop.
+/// Errors: 22004 for NULL, 22023 for a token below 1, an empty step or an infinite instant, 22001 for a step over its
+/// width, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn job_advance(
@@ -102,7 +119,14 @@ fn job_advance(
     call.answer(&ADVANCE, [id.into(), token.into(), step.into(), now.into()])
 }
 
-/// Ends a job as done.
+/// Ends a running job as done, if the caller still holds it, and clears its lease. A done job is never claimed again.
+///
+/// p_id: the job's id. p_token: the caller's fencing token, 1 or more. p_now: the caller's instant; NULL means the
+/// database's clock.
+/// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed.
+/// Errors: 22004 for NULL, 22023 for a token below 1 or an infinite instant, 40001 from PostgreSQL above READ
+/// COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn job_complete(
@@ -117,7 +141,16 @@ fn job_complete(
     call.answer(&COMPLETE, [id.into(), token.into(), now.into()])
 }
 
-/// Ends an attempt at a job as failed; the job may then be claimed again.
+/// Ends an attempt at a running job as failed, if the caller still holds it, and clears its lease; the job may then be
+/// claimed again.
+///
+/// p_id: the job's id. p_token: the caller's fencing token, 1 or more. p_reason: why; NULL and any text are accepted,
+/// and what is longer than 10,000 characters is cut there and ends in a mark that says so. p_now: the caller's instant;
+/// NULL means the database's clock.
+/// Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed.
+/// Errors: 22004 for a NULL id or token, 22023 for a token below 1 or an infinite instant, 40001 from PostgreSQL above
+/// READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn job_fail(

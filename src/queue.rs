@@ -26,7 +26,15 @@ static MARK_SENT: Statement = Statement::new(
     &[UUIDARRAYOID, TIMESTAMPTZOID],
 );
 
-/// Writes one row into the outbox, in the caller's transaction.
+/// Writes one row into the outbox, in the caller's transaction: rolled back, it was never there.
+///
+/// p_queue: where it is to be carried, 1 to 200 characters. p_payload: what is to be carried. p_created_at: the row's
+/// instant; NULL means the database's clock. p_correlation_id: NULL, or 1 to 200 characters without control characters
+/// (Unicode's category Cc).
+/// Answers nothing.
+/// Errors: 22004 for a NULL queue or payload, 22023 for an empty text, a control character or an infinite instant,
+/// 22001 for text over its width.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn queue_write(
@@ -42,7 +50,15 @@ fn queue_write(
     WRITE.run([Uuid::new().into(), queue.into(), payload.into(), correlation_id.into(), created_at.into()]);
 }
 
-/// Takes the oldest waiting rows, locked for the caller's transaction.
+/// Takes the oldest waiting rows of the outbox, locked until the caller's transaction ends; rows that another relay
+/// holds are skipped. Call it inside a transaction: in autocommit the locks end with the call, and two relays carry the
+/// same rows.
+///
+/// p_batch: how many at most, 1 to 10,000.
+/// Answers the rows by (created_at, id): id, queue, payload and correlation id; a row without a correlation id answers
+/// its id as text. No row: nothing waits that is free.
+/// Errors: 22004 for NULL, 22023 out of range, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 #[allow(non_snake_case)]
@@ -57,7 +73,14 @@ fn queue_waiting(
     call.answer(&WAITING, [batch.into()])
 }
 
-/// Marks rows as sent.
+/// Marks rows of the outbox as sent, in the transaction of the queue_waiting that took them.
+///
+/// p_ids: the rows' ids; one that is unknown or stands twice is no error, and an empty array does nothing. p_sent_at:
+/// when; NULL means the database's clock. A row that was sent before keeps its first instant.
+/// Answers nothing.
+/// Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant, 40001 from PostgreSQL above READ
+/// COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn queue_mark_sent(p_ids: Option<Uuids>, p_sent_at: Option<Instant>) {

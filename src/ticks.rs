@@ -39,7 +39,17 @@ static PRUNE: Statement = Statement::new(
 const MINUTE: i64 = 60_000_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// Claims a minute for the scheduler of this name.
+/// Claims a minute for the scheduler of this name, so that of many that wake at once one runs it.
+///
+/// p_name: the scheduler's name, 1 to 200 characters. p_minute: an instant of the minute; it is cut to the UTC minute.
+/// p_now: the caller's instant; NULL means the database's clock.
+/// Answers one row with the name and the minute to the first caller. No row: somebody has that minute, or it is more
+/// than 24 hours older than the newest minute claimed under that name. Minutes may be claimed in any order.
+/// Rows more than 48 hours older than the name's newest are deleted in passing, at most 100 a call, once no open
+/// transaction can still overlook them.
+/// Errors: 22004 for NULL, 22023 for an empty name or an infinite instant, 22001 for a name over its width, 40001 from
+/// PostgreSQL above READ COMMITTED.
+/// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn job_tick_claim(
