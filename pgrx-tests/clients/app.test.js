@@ -11,7 +11,7 @@ import { callerOn, doors, ownDatabase, unique } from './support.js';
 
 const database = await ownDatabase();
 const asAdmin = callerOn(database.admin);
-await database.admin.query('CREATE TABLE effects (what text, by text); GRANT SELECT, INSERT ON effects TO app_be');
+await database.admin.query('CREATE TABLE effects (what text, by text); GRANT INSERT ON effects TO app_be');
 
 /** A business write, in the caller's transaction. */
 const note = (tx, what, by) => tx.query('INSERT INTO effects VALUES ($1, $2)', [what, by]);
@@ -196,6 +196,19 @@ for (const door of Object.keys(doors)) {
         assert.deepEqual(await notesOn(topic), []);
         const letters = await lettersOf(queue);
         assert.deepEqual(letters.map((row) => [row.attempts, row.reason]), [[3, 'Error: attempt 3']]);
+      });
+
+      test('buries a message whose deliveries all ended with their process, without handling it', async () => {
+        const { topic, queue } = await subscribed();
+        await send(topic, 'deadly');
+        for (const read_ct of [1, 2, 3]) {
+          const [delivery] = await call('event_bus_read', queue, 0, 1);
+          assert.equal(delivery.read_ct, read_ct);
+        }
+        const handle = () => assert.fail('it was handled');
+        assert.equal(await consumeBatch(pool, queue, handle, { deliveries: 3 }), 1);
+        const letters = await lettersOf(queue);
+        assert.deepEqual(letters.map((row) => [row.attempts, row.reason]), [[4, 'delivered too often']]);
       });
 
       test('handles a message that was requeued, since the failed attempts left no trace in the inbox', async () => {

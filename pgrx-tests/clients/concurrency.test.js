@@ -14,11 +14,11 @@ const POOLED_CONNECTIONS = 2;
 
 const database = await ownDatabase();
 const asAdmin = callerOn(database.admin);
-await database.admin.query('CREATE TABLE effects (what text, backend integer); GRANT SELECT, INSERT ON effects TO app_be');
+await database.admin.query('CREATE TABLE effects (what text, backend integer); GRANT INSERT ON effects TO app_be');
 /** A business write that also notes over which of the server's connections it came. */
 const note = (tx, what) => tx.query('INSERT INTO effects VALUES ($1, pg_backend_pid())', [what]);
 const effects = async (prefix) => {
-  const { rows } = await database.admin.query('SELECT what, backend FROM effects WHERE starts_with(what, $1)', [prefix]);
+  const { rows } = await database.admin.query('SELECT * FROM effects WHERE starts_with(what, $1)', [prefix]);
   return { what: rows.map((row) => row.what).sort(), backends: new Set(rows.map((row) => row.backend)).size };
 };
 const range = (n) => Array.from({ length: n }, (_, i) => i);

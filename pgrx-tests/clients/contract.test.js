@@ -1,5 +1,5 @@
-// Every function, called as applications call it, by every driver, through both doors: what goes in as JavaScript values, and
-// what comes out under which names and as which JavaScript types.
+// Every function, called as applications call it, by every driver, through both doors: what goes in as JavaScript
+// values, and what comes out, under which names and as which JavaScript types.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { caller, callerOn, doors, drivers, onlyRow, ownDatabase, unique } from './support.js';
@@ -43,9 +43,10 @@ for (const [driver, open] of Object.entries(drivers)) {
       test('a job is claimed, advanced, failed, claimed again and completed', async () => {
         const key = unique('job');
         const first = await inTransaction(async (call) => {
-          const claim = await call('job_claim', 'mail', key, 'worker', minutes(5), { to: ['a', 'b'], n: 1.5 }, new Date());
+          const payload = { to: ['a', 'b'], n: 1.5 };
+          const claim = await call('job_claim', 'mail', key, 'worker', minutes(5), payload, new Date());
           const row = onlyRow(claim, job);
-          assert.deepEqual([row.kind, row.fencing_token, row.payload], ['mail', '1', { to: ['a', 'b'], n: 1.5 }]);
+          assert.deepEqual([row.kind, row.fencing_token, row.payload], ['mail', '1', payload]);
           const advanced = await call('job_advance', row.id, row.fencing_token, 'sent', new Date());
           assert.equal(onlyRow(advanced, { id: 'uuid' }).id, row.id);
           const failed = await call('job_fail', row.id, row.fencing_token, 'no answer', null);
@@ -53,7 +54,8 @@ for (const [driver, open] of Object.entries(drivers)) {
           return row;
         });
         await inTransaction(async (call) => {
-          const claim = await call('job_claim', 'other', key, 'worker', withOffset(minutes(5)), '{"other": true}', null);
+          const leaseEnd = withOffset(minutes(5));
+          const claim = await call('job_claim', 'other', key, 'worker', leaseEnd, '{"other": true}', null);
           const row = onlyRow(claim, { ...job, current_step: 'text' });
           assert.deepEqual(row, { ...first, fencing_token: '2', current_step: 'sent' });
           const completed = await call('job_complete', row.id, row.fencing_token, withOffset(new Date()));
@@ -189,7 +191,7 @@ for (const [driver, open] of Object.entries(drivers)) {
 
       test('canonical JSON and its fingerprint come as strings', async () => {
         const canonical = await call('canonical_json', { b: 1e21, a: 'ü', 10: null });
-        assert.deepEqual(onlyRow(canonical, { canonical_json: 'text' }), { canonical_json: '{"10":null,"a":"ü","b":1e+21}' });
+        assert.equal(onlyRow(canonical, { canonical_json: 'text' }).canonical_json, '{"10":null,"a":"ü","b":1e+21}');
         const fingerprint = await call('request_fingerprint', '{}');
         assert.equal(
           onlyRow(fingerprint, { request_fingerprint: 'text' }).request_fingerprint,
@@ -199,7 +201,8 @@ for (const [driver, open] of Object.entries(drivers)) {
       });
 
       const delivery = {
-        msg_id: 'bigint', read_ct: 'integer', enqueued_at: 'timestamptz', vt: 'timestamptz', message: 'jsonb', headers: 'null',
+        msg_id: 'bigint', read_ct: 'integer', enqueued_at: 'timestamptz', vt: 'timestamptz',
+        message: 'jsonb', headers: 'null',
       };
       const letter = {
         msg_id: 'bigint', attempts: 'integer', enqueued_at: 'timestamptz', buried_at: 'timestamptz', reason: 'text',
@@ -209,32 +212,34 @@ for (const [driver, open] of Object.entries(drivers)) {
       test('an event is sent, read and archived by its delivery', async () => {
         const topic = unique('placed');
         const queue = `${topic}__mailer`;
-        const subscribed = await operator.transaction((query) => noting(caller(query))('event_bus_subscribe', topic, 'mailer'));
+        const subscribed = await operate('event_bus_subscribe', topic, 'mailer');
         assert.deepEqual(onlyRow(subscribed, { queue: 'text', dead_letter_queue: 'text' }), {
           queue,
           dead_letter_queue: `${queue}__dead`,
         });
-        const envelope = { eventId: 'e1', eventName: topic, payload: { dedupeKey: 'k' }, metadata: { correlationId: 'c' } };
+        const event = { eventId: 'e1', eventName: topic, payload: { dedupeKey: 'k' } };
+        const envelope = { ...event, metadata: { correlationId: 'c' } };
         await inTransaction(async (call) => {
           const sent = await call('event_bus_send', topic, envelope);
           assert.deepEqual(onlyRow(sent, { queues: 'integer' }), { queues: 1 });
           const built = await call('event_bus_send', 'e1', topic, { dedupeKey: 'k' }, 'c');
           assert.deepEqual(onlyRow(built, { queues: 'integer' }), { queues: 1 });
         });
-        const sent = await call('event_bus_send', 'e2', topic, '{"dedupeKey": "k"}', null);
+        const sent = await call('event_bus_send', 'e1', topic, '{"dedupeKey": "k"}', null);
         assert.deepEqual(onlyRow(sent, { queues: 'integer' }), { queues: 1 });
 
         const rows = await inTransaction((call) => call('event_bus_read', queue, 30, 10));
         for (const row of rows) onlyRow([row], delivery);
         assert.deepEqual(rows.map((row) => [row.msg_id, row.read_ct]), [['1', 1], ['2', 1], ['3', 1]]);
-        const bare = { eventId: 'e2', eventName: topic, payload: { dedupeKey: 'k' } };
-        assert.deepEqual(rows.map((row) => row.message), [envelope, envelope, bare]);
+        assert.deepEqual(rows.map((row) => row.message), [envelope, envelope, event]);
         assert.deepEqual(await call('event_bus_read', queue, '30', '10'), []);
 
         assert.deepEqual(await call('event_bus_archive', queue, '1', 2), []);
-        assert.deepEqual(onlyRow(await call('event_bus_archive', queue, '1', 1), { msg_id: 'bigint' }), { msg_id: '1' });
-        assert.deepEqual(onlyRow(await call('event_bus_archive', queue, 2), { msg_id: 'bigint' }), { msg_id: '2' });
-        onlyRow(await call('event_bus_archive', queue, 3n, null), { msg_id: 'bigint' });
+        const archived = { msg_id: 'bigint' };
+        assert.equal(onlyRow(await call('event_bus_archive', queue, '1', 1), archived).msg_id, '1');
+        assert.equal(onlyRow(await call('event_bus_archive', queue, 2), archived).msg_id, '2');
+        assert.equal(onlyRow(await call('event_bus_archive', queue, 3n, null), archived).msg_id, '3');
+        assert.deepEqual(await call('event_bus_archive', queue, '3', 1), []);
       });
 
       test('a message is buried, shown and requeued', async () => {
@@ -243,11 +248,11 @@ for (const [driver, open] of Object.entries(drivers)) {
         await operate('event_bus_subscribe', topic, 'mailer');
         const bury = async (...more) => {
           await call('event_bus_send', 'e', topic, { dedupeKey: 'k' }, null);
-          const { msg_id, read_ct } = onlyRow(await call('event_bus_read', queue, 30, 1), delivery);
+          const { msg_id } = onlyRow(await call('event_bus_read', queue, 30, 1), delivery);
           const buried = await inTransaction((call) => call('event_bus_bury', queue, msg_id, ...more));
-          return [onlyRow(buried, { msg_id: 'bigint' }).msg_id, read_ct];
+          return onlyRow(buried, { msg_id: 'bigint' }).msg_id;
         };
-        assert.deepEqual([await bury('no such address', 1), await bury('gave up'), await bury()], [['1', 1], ['2', 1], ['3', 1]]);
+        assert.deepEqual([await bury('no such address', 1), await bury('gave up'), await bury()], ['1', '2', '3']);
 
         const letters = await call('event_bus_dead_letters', queue);
         onlyRow([letters[0]], letter);
@@ -270,7 +275,7 @@ for (const [driver, open] of Object.entries(drivers)) {
   }
 }
 
-test('what only an operator may do, the back end may not, and a role whose rights were taken back may do nothing', async () => {
+test('the back end may not do what operators do, and a role whose rights were taken back nothing', async () => {
   const open = drivers['node-postgres Client'];
   const denied = { code: '42501' };
   const app = await open(database.connection('server'));

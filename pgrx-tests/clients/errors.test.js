@@ -8,7 +8,7 @@ import { caller, callerOn, doors, drivers, ownDatabase, unique } from './support
 const database = await ownDatabase();
 
 const refusals = [
-  ['22004', 'an argument that is missing', 'job_claim', [null, 'k', 'w', new Date(), '{}', null], /Pass a value for p_kind/],
+  ['22004', 'an argument that is missing', 'inbox_claim_event', ['bus', null], /Pass a value for p_event_id/],
   ['22004', 'a null inside an array', 'queue_mark_sent', [[null], null], /Leave the NULLs out of p_ids/],
   ['22023', 'a batch out of range', 'queue_waiting', [0], /1 to 10000/],
   ['22023', 'an empty name', 'inbox_claim_event', ['', '1'], /at least one character/],
@@ -43,7 +43,8 @@ for (const [driver, open] of Object.entries(drivers)) {
         const claim = (request) => ['1', 'pay', key, request, null];
         const key = unique('key');
         await call('inbox_claim_request', ...claim({ amount: 1 }));
-        const error = await refusal(app.transaction((query) => caller(query)('inbox_claim_request', ...claim({ amount: 2 }))));
+        const reuse = app.transaction((query) => caller(query)('inbox_claim_request', ...claim({ amount: 2 })));
+        const error = await refusal(reuse);
         assert.equal(error.code, 'LT001');
         assert.match(error.hint, /new idempotency key/);
         const [{ state }] = await call('inbox_claim_request', ...claim({ amount: 1 }));

@@ -52,7 +52,7 @@ const numbers = [
   () => `${1 + below(9)}.${digits(1 + below(20))}${pick(['e', 'E'])}${pick(['', '+', '-'])}${below(330)}`,
   // Where ECMAScript changes its layout, and where doubles end.
   () => `${below(100)}${pick(['e', 'E'])}${pick(['20', '21', '22', '-5', '-6', '-7', '+19', '-324', '-400', '306'])}`,
-  () => pick(['0', '-0', '-0.0', '0e5', '1.0', '100', '1.50', '5e-324', '2.5e-324', '1.7976931348623157e308', '1E2', '0.1']),
+  () => pick(['0', '-0', '-0.0', '0e5', '1.0', '100', '1.50', '1E2', '5e-324', '2.5e-324', '1.7976931348623157e308']),
   () => String(below(1000)),
 ];
 function number() {
@@ -83,7 +83,7 @@ function quoted(text) {
 
 const keys = [
   () => String(below(30)),
-  () => pick(['', '-1', '01', '1.5', '4294967295', '4294967294', '__proto__', 'constructor', 'toString', 'a', 'A', 'aa', 'ä']),
+  () => pick(['', '-1', '01', '1.5', '4294967295', '4294967294', '__proto__', 'toString', 'a', 'A', 'aa', 'ä']),
   string,
 ];
 const space = () => (below(4) > 0 ? '' : pick([' ', '\n', '\t', '\r\n']));

@@ -1,4 +1,4 @@
-// Nothing of a call is left in the session: whoever gets the connection next, from a pool or a pooler, gets it as it was.
+// Nothing of a call is left in the session: whoever gets the connection next gets it as it was.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';

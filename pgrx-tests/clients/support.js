@@ -35,8 +35,8 @@ export async function ownDatabase() {
 }
 
 /**
- * `call(function, ...arguments)`, which answers rows: a statement as applications send it, qualified, its parameters without
- * types. `query` is a driver's.
+ * `call(function, ...arguments)`, which answers rows: a statement as applications send it, qualified, its parameters
+ * without types. `query` is a driver's.
  */
 export const caller = (query) => (name, ...args) => {
   const parameters = args.map((_, i) => `$${i + 1}`).join(', ');
@@ -49,8 +49,8 @@ export const callerOn = (client) => caller(rowsOf(client));
 const rowsOf = (client) => async (sql, args) => (await client.query(sql, args)).rows;
 
 /**
- * The drivers. Each opens a connection and gives `query` in autocommit, `transaction` with a query of its own, and `close`.
- * A query answers rows.
+ * The drivers. Each opens a connection and gives `query` in autocommit, `transaction` with a query of its own, and
+ * `close`. A query answers rows.
  */
 export const drivers = {
   'node-postgres Client': async (connection) => {

@@ -9,7 +9,7 @@ export async function transaction(pool, work) {
     await client.query('BEGIN');
     const result = await work(client);
     const { command } = await client.query('COMMIT');
-    // PostgreSQL answers ROLLBACK to the COMMIT of a transaction in which a statement failed and the error was swallowed.
+    // PostgreSQL answers ROLLBACK to the COMMIT of a transaction in which a statement failed and nobody rethrew it.
     if (command !== 'COMMIT') throw new Error('the transaction was rolled back');
     return result;
   } catch (error) {

@@ -1,8 +1,8 @@
 import { transaction } from './database.js';
 
 /**
- * Carries one batch out of the outbox, oldest first, and answers how many rows it carried: call it until that is 0, then
- * wait a while. Any number of relays may run at once, since each skips the rows that another one holds.
+ * Carries one batch out of the outbox, oldest first, and answers how many rows it carried: call it until that is 0,
+ * then wait a while. Any number of relays may run at once, since each skips the rows that another one holds.
  *
  * `send(row, tx)` carries a row. If it fails, nothing is marked and the batch comes again: a receiver tells a repeat by
  * `row.id`. What it writes with `tx` is committed together with the mark, so a row sent that way is sent exactly once.

@@ -6,8 +6,8 @@ export class LeaseLost extends Error {}
 /**
  * Does one job, unless it is done or somebody is at it: answers 'done', 'failed', 'lost' or 'refused'.
  *
- * `handle(job, step)` does the work. `step(name, write)` commits what `write(tx)` writes together with the name of the step,
- * so that a worker that takes over finds in `job.current_step` how far the one before it came.
+ * `handle(job, step)` does the work. `step(name, write)` commits what `write(tx)` writes together with the name of the
+ * step, so that a worker that takes over finds in `job.current_step` how far the one before it came.
  */
 export async function runJob(pool, { kind, key, worker, payload, leaseSeconds = 60, now = new Date() }, handle) {
   const leaseEnd = new Date(now.getTime() + leaseSeconds * 1000);
@@ -19,7 +19,7 @@ export async function runJob(pool, { kind, key, worker, payload, leaseSeconds = 
 
   const step = (name, write) =>
     transaction(pool, async (tx) => {
-      // The fence first: it also locks the job's row, so that nobody can claim the job until these writes are committed.
+      // The fence first: it also locks the job's row, so that nobody can claim it until these writes are committed.
       held(await tx.query('SELECT * FROM public.job_advance($1, $2, $3, $4)', [job.id, job.fencing_token, name, null]));
       await write?.(tx);
     });
