@@ -32,8 +32,9 @@ for (const door of Object.keys(doors)) {
     });
     after(() => pool.end());
 
-    test('of sixteen clients that claim one job at once, one gets it', async () => {
+    test('of sixteen clients that claim one job at once, one gets it', async (t) => {
       const pool = new pg.Pool({ ...database.connection(door), max: 16 });
+      t.after(() => pool.end());
       const call = callerOn(pool);
       const leaseEnd = new Date(Date.now() + 60_000);
       for (const key of range(20).map(() => unique('job'))) {
@@ -45,7 +46,6 @@ for (const door of Object.keys(doors)) {
           await call('job_fail', rows[0].id, token, 'no answer', null);
         }
       }
-      await pool.end();
     });
 
     test('of twenty schedulers that wake in one minute, one runs it', async () => {
@@ -116,9 +116,10 @@ for (const door of Object.keys(doors)) {
   });
 }
 
-test('twenty clients in transactions of their own share two connections through PgBouncer', async () => {
+test('twenty clients in transactions of their own share two connections through PgBouncer', async (t) => {
   const run = unique('shared');
   const pools = range(20).map(() => new pg.Pool({ ...database.connection('PgBouncer'), max: 1 }));
+  t.after(() => Promise.all(pools.map((pool) => pool.end())));
   await Promise.all(
     pools.map(async (pool, client) => {
       for (const n of range(10)) {
@@ -135,5 +136,4 @@ test('twenty clients in transactions of their own share two connections through 
   const { what, backends } = await effects(`${run} `);
   assert.equal(what.length, 200);
   assert.equal(backends, POOLED_CONNECTIONS);
-  await Promise.all(pools.map((pool) => pool.end()));
 });

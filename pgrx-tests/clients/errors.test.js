@@ -78,8 +78,9 @@ for (const [driver, open] of Object.entries(drivers)) {
   }
 }
 
-test('the only client of a pool is the same and usable after ROLLBACK', async () => {
+test('the only client of a pool is the same and usable after ROLLBACK', async (t) => {
   const pool = new pg.Pool({ ...database.connection('server'), max: 1 });
+  t.after(() => pool.end());
   const pid = async () => (await pool.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
   const before = await pid();
   const client = await pool.connect();
@@ -90,11 +91,11 @@ test('the only client of a pool is the same and usable after ROLLBACK', async ()
   client.release();
   assert.deepEqual(await callerOn(pool)('queue_waiting', 1), []);
   assert.equal(await pid(), before);
-  await pool.end();
 });
 
-test('TypeORM wraps the error, and keeps all of it', async () => {
+test('TypeORM wraps the error, and keeps all of it', async (t) => {
   const app = await drivers['TypeORM DataSource'](database.connection('server'));
+  t.after(() => app.close());
   const error = await caller(app.query)('queue_waiting', 0).catch((error) => error);
   assert(error instanceof QueryFailedError);
   assert(error.driverError instanceof pg.DatabaseError);
@@ -102,5 +103,4 @@ test('TypeORM wraps the error, and keeps all of it', async () => {
     [error.driverError.code, error.driverError.message, error.driverError.hint],
     ['22023', 'p_batch is out of range: 0', 'Allowed: 1 to 10000.'],
   );
-  await app.close();
 });

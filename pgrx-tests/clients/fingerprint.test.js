@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import pg from 'pg';
 import { ownDatabase } from './support.js';
 
 const VALUES = 20_000;
@@ -102,9 +101,7 @@ const database = await ownDatabase();
 
 test(`${VALUES} random requests have Node's canonical form and fingerprint`, async (t) => {
   t.diagnostic(`SEED=${seed}`);
-  const client = new pg.Client(database.connection('server'));
-  await client.connect();
-  t.after(() => client.end());
+  const client = await database.client(t, 'server');
   for (let done = 0; done < VALUES; done += BATCH) {
     const texts = times(BATCH, () => json(4));
     const { rows } = await client.query(

@@ -1,7 +1,6 @@
 // Nothing of a call is left in the session: whoever gets the connection next gets it as it was.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import pg from 'pg';
 import { callerOn, doors, ownDatabase, unique } from './support.js';
 
 const database = await ownDatabase();
@@ -40,7 +39,7 @@ async function stateOf(client) {
   const { rows } = await client.query(`
     SELECT current_user, session_user, current_schemas(true)::text AS path, pg_my_temp_schema() AS temporary_tables,
            pg_backend_pid() AS pid,
-           (SELECT jsonb_object_agg(name, setting) FROM pg_settings) AS settings,
+           (SELECT jsonb_object_agg(name, setting) FROM pg_settings WHERE source = 'session') AS settings,
            (SELECT count(*) FROM pg_prepared_statements) AS prepared,
            (SELECT count(*) FROM pg_cursors WHERE name <> '') AS cursors,
            (SELECT count(*) FROM pg_listening_channels()) AS channels,
@@ -61,9 +60,8 @@ async function locksLeft() {
 await database.admin.query("SELECT public.event_bus_subscribe('placed', 'mailer')");
 
 for (const door of Object.keys(doors)) {
-  test(`the session is after all calls what it was before, through ${door}`, async () => {
-    const client = new pg.Client(database.connection(door));
-    await client.connect();
+  test(`the session is after all calls what it was before, through ${door}`, async (t) => {
+    const client = await database.client(t, door);
     const before = await stateOf(client);
     await client.query('BEGIN');
     await callEverything(callerOn(client));
@@ -71,28 +69,23 @@ for (const door of Object.keys(doors)) {
     await client.query('COMMIT');
     assert.deepEqual(await stateOf(client), before);
     assert.deepEqual(await locksLeft(), []);
-    await client.end();
   });
 
-  test(`a refused call leaves nothing either, through ${door}`, async () => {
-    const client = new pg.Client(database.connection(door));
-    await client.connect();
+  test(`a refused call leaves nothing either, through ${door}`, async (t) => {
+    const client = await database.client(t, door);
     const before = await stateOf(client);
     await assert.rejects(callerOn(client)('queue_waiting', 0), { code: '22023' });
     assert.deepEqual(await stateOf(client), before);
     assert.deepEqual(await locksLeft(), []);
-    await client.end();
   });
 }
 
-test('a session that was reset with DISCARD ALL goes on', async () => {
-  const client = new pg.Client(database.connection('server'));
-  await client.connect();
+test('a session that was reset with DISCARD ALL goes on', async (t) => {
+  const client = await database.client(t, 'server');
   for (const reset of ['DISCARD ALL', 'DISCARD PLANS', 'RESET ALL']) {
     await client.query('BEGIN');
     await callEverything(callerOn(client));
     await client.query('ROLLBACK');
     await client.query(reset);
   }
-  await client.end();
 });

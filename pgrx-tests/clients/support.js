@@ -27,10 +27,18 @@ export async function ownDatabase() {
     await maintenance.query(`DROP DATABASE ${name} WITH (FORCE)`);
     await maintenance.end();
   });
+  const connection = (door, user = 'app_be') => ({ ...doors[door], user, database: name });
   return {
     /** The superuser, for what an application's migrations do, and to look at what no application can see. */
     admin,
-    connection: (door, user = 'app_be') => ({ ...doors[door], user, database: name }),
+    connection,
+    /** A client of node-postgres for one test. */
+    client: async (t, door, user) => {
+      const client = new pg.Client(connection(door, user));
+      await client.connect();
+      t.after(() => client.end());
+      return client;
+    },
   };
 }
 
