@@ -6,6 +6,12 @@ pub mod harness;
 #[cfg(test)]
 mod jobs;
 
+#[cfg(test)]
+mod sessions;
+
+#[cfg(test)]
+mod statement;
+
 #[pgrx::pg_schema]
 mod tests {
     use pgrx::prelude::*;
