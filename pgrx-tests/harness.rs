@@ -137,8 +137,11 @@ pub fn rows(client: &mut Client, sql: &str) -> Vec<Vec<String>> {
     try_rows(client, sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
 }
 
+/// Rows, each value as text, or the error of a statement that was refused.
+pub type Answer = Result<Vec<Vec<String>>, postgres::Error>;
+
 /// The rows of a statement that may be refused.
-pub fn try_rows(client: &mut Client, sql: &str) -> Result<Vec<Vec<String>>, postgres::Error> {
+pub fn try_rows(client: &mut Client, sql: &str) -> Answer {
     let messages = client.simple_query(sql)?;
     let rows = messages.iter().filter_map(|message| match message {
         postgres::SimpleQueryMessage::Row(row) => {
@@ -200,7 +203,7 @@ pub fn wait_until(observer: &mut Client, condition: &str) {
 /// A statement that runs in a session of its own while the test goes on.
 pub struct Running {
     pid: i32,
-    thread: std::thread::JoinHandle<(Client, Result<Vec<Vec<String>>, postgres::Error>)>,
+    thread: std::thread::JoinHandle<(Client, Answer)>,
 }
 
 /// Starts a statement and does not wait for it.
@@ -240,7 +243,7 @@ impl Running {
     }
 
     /// The session, and what the statement came to, an error too.
-    pub fn end(self) -> (Client, Result<Vec<Vec<String>>, postgres::Error>) {
+    pub fn end(self) -> (Client, Answer) {
         self.thread.join().expect("the thread of a session")
     }
 }
