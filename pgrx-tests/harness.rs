@@ -62,6 +62,11 @@ impl Database {
         Database::copy_of("template0")
     }
 
+    /// A new database of another encoding than UTF8, without the extension.
+    pub fn of_encoding(encoding: &str) -> Database {
+        Database::copy_of(&format!("template0 encoding '{encoding}' locale 'C'"))
+    }
+
     fn copy_of(template: &str) -> Database {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -129,16 +134,22 @@ pub fn column(client: &mut Client, sql: &str) -> Vec<String> {
 /// The rows of a statement, each value as text; NULL as `∅`.
 #[track_caller]
 pub fn rows(client: &mut Client, sql: &str) -> Vec<Vec<String>> {
-    let messages = client.simple_query(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-    messages
-        .iter()
-        .filter_map(|message| match message {
-            postgres::SimpleQueryMessage::Row(row) => {
-                Some((0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect())
-            }
-            _ => None,
-        })
-        .collect()
+    try_rows(client, sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+}
+
+/// Rows, each value as text, or the error of a statement that was refused.
+pub type Answer = Result<Vec<Vec<String>>, postgres::Error>;
+
+/// The rows of a statement that may be refused.
+pub fn try_rows(client: &mut Client, sql: &str) -> Answer {
+    let messages = client.simple_query(sql)?;
+    let rows = messages.iter().filter_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => {
+            Some((0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect())
+        }
+        _ => None,
+    });
+    Ok(rows.collect())
 }
 
 /// The single value of a statement that answers one row, as text.
@@ -147,4 +158,92 @@ pub fn value(client: &mut Client, sql: &str) -> String {
     let rows = column(client, sql);
     assert_eq!(rows.len(), 1, "{sql}: {rows:?}");
     rows.into_iter().next().unwrap()
+}
+
+/// Does the same in many sessions of a role, which start at one moment; what each of them came to.
+pub fn at_once<T: Send>(
+    database: &Database,
+    sessions: usize,
+    role: &str,
+    act: impl Fn(usize, &mut Client) -> T + Sync,
+) -> Vec<T> {
+    let connected: Vec<Client> = (0..sessions).map(|_| database.connect_as(role)).collect();
+    let start = std::sync::Barrier::new(sessions);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = connected
+            .into_iter()
+            .enumerate()
+            .map(|(i, mut session)| {
+                let (start, act) = (&start, &act);
+                scope.spawn(move || {
+                    start.wait();
+                    act(i, &mut session)
+                })
+            })
+            .collect();
+        running.into_iter().map(|session| session.join().expect("a session that ran at once with others")).collect()
+    })
+}
+
+/// The process id of a session's backend.
+pub fn pid(session: &mut Client) -> i32 {
+    session.query_one("select pg_backend_pid()", &[]).unwrap().get(0)
+}
+
+/// Asks until the answer is true. What does not become true in two minutes fails the test.
+#[track_caller]
+pub fn wait_until(observer: &mut Client, condition: &str) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while value(observer, &format!("select {condition}")) != "t" {
+        assert!(std::time::Instant::now() < deadline, "it never came to this: {condition}");
+        std::thread::yield_now();
+    }
+}
+
+/// A statement that runs in a session of its own while the test goes on.
+pub struct Running {
+    pid: i32,
+    thread: std::thread::JoinHandle<(Client, Answer)>,
+}
+
+/// Starts a statement and does not wait for it.
+pub fn start(mut session: Client, sql: &str) -> Running {
+    let pid = pid(&mut session);
+    let sql = sql.to_owned();
+    let thread = std::thread::spawn(move || {
+        let result = try_rows(&mut session, &sql);
+        (session, result)
+    });
+    Running { pid, thread }
+}
+
+impl Running {
+    /// Returns once the statement waits for a lock that another session holds.
+    #[track_caller]
+    pub fn wait_until_blocked(self, observer: &mut Client) -> Running {
+        wait_until(observer, &format!("cardinality(pg_blocking_pids({})) > 0", self.pid));
+        self
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The rows that the statement came to.
+    #[track_caller]
+    pub fn rows(self) -> Vec<Vec<String>> {
+        self.finish().1
+    }
+
+    /// The session, which goes on, and the rows.
+    #[track_caller]
+    pub fn finish(self) -> (Client, Vec<Vec<String>>) {
+        let (session, result) = self.end();
+        (session, result.unwrap_or_else(|error| panic!("{error:?}")))
+    }
+
+    /// The session, and what the statement came to, an error too.
+    pub fn end(self) -> (Client, Answer) {
+        self.thread.join().expect("the thread of a session")
+    }
 }

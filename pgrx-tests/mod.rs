@@ -10,6 +10,12 @@ mod jobs;
 #[cfg(test)]
 mod surface;
 
+#[cfg(test)]
+mod sessions;
+
+#[cfg(test)]
+mod statement;
+
 #[pgrx::pg_schema]
 mod tests {
     use pgrx::prelude::*;

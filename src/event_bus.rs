@@ -15,9 +15,9 @@ use pgrx::prelude::*;
 // Literal bindings by the index; a wildcard's regular expression only where a cheap LIKE says that it may match, since
 // PostgreSQL keeps no more than 32 compiled ones. In the order of names, so that two publishers meet queues in one order.
 static ROUTE: Statement = Statement::new(
-    c"select b.queue_name from pgmq.topic_bindings b where b.pattern = $1
+    c"select b.queue_name::text from pgmq.topic_bindings b where b.pattern = $1
       union
-      select b.queue_name from pgmq.topic_bindings b
+      select b.queue_name::text from pgmq.topic_bindings b
        where b.pattern ~~ any ('{%*%,%#%}')
          and case when $1 ~~ replace(replace(replace(b.pattern, '_', '\\_'), '*', '_%'), '#', '%')
                   then $1 ~ b.compiled_regex end

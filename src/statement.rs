@@ -19,7 +19,8 @@
 //! 4. **No OID is kept** but those of built-in types. Saved plans survive DROP and CREATE of table and extension (the plan
 //!    cache analyses the text anew); a cached OID of ours would not.
 //! 5. **Types are checked at every call**: rows go through a receiver that compares their types with the function's
-//!    declared columns, so a table that was changed behind our back is an error and never a misread datum.
+//!    declared columns, and a value that is read here is cast in its statement, so a table that was changed behind our back
+//!    is an error and never a misread datum.
 //!
 //! `pgrx-tests/statement.rs` holds a test for each promise.
 

@@ -20,6 +20,7 @@ static CLAIM: Statement = Statement::new(
 // A pruned minute must never be claimed again, also not by a caller whose snapshot is from before the newest minute was
 // claimed. So only rows go that every open snapshot shows: their transaction is older than the oldest of those snapshots.
 // Such a caller sees the row; one with a younger snapshot sees the newest minute, and is refused by that.
+// Rows that another claim is pruning are skipped: waiting for each other, two claims of several minutes would deadlock.
 // The comparison with year -4000 keeps the subtraction inside what a timestamptz can hold.
 static PRUNE: Statement = Statement::new(
     c"delete from public.job_ticks d
@@ -32,7 +33,8 @@ static PRUNE: Statement = Statement::new(
                             then max(n.minute) - interval '48 hours' end
                   from public.job_ticks n where n.name = $1)
               and age(o.xmin) > (select max(age(a.backend_xmin)) from pg_catalog.pg_stat_get_activity(null) a)
-            order by o.minute limit 100))",
+            order by o.minute limit 100
+              for update of o skip locked))",
     &[VARCHAROID],
 );
 
