@@ -180,7 +180,8 @@ fn event_bus_subscribe(
     let queue = Text::new(&format!("{}__{}", topic.as_str(), name));
     let dead = dead_letter_queue_of(queue);
     for name in [queue, dead] {
-        if find(name).is_none_or(|queue| !queue.exists()) {
+        // Above READ COMMITTED this backend can know a queue that the transaction's snapshot does not show to bind_topic.
+        if listed(name).is_none_or(|queue| !queue.exists()) {
             CREATE.run([name.into()]);
         }
     }
@@ -487,15 +488,15 @@ fn dead_letter_queue_of(queue: Text) -> Text {
     Text::new(&format!("{}__dead", queue.as_str()))
 }
 
-/// The queue of this name that pgmq lists, if there is one.
+/// The queue of this name that pgmq lists or that this backend has met, if there is one.
 fn find(name: Text) -> Option<Queue> {
-    match Queue::met(name.as_str()) {
-        None => {
-            let table = TABLE.value([name.into()]).as_text()?;
-            Some(Queue::remember(name.as_str(), table.as_str()))
-        }
-        met => met,
-    }
+    Queue::met(name.as_str()).or_else(|| listed(name))
+}
+
+/// The queue of this name that pgmq lists, if there is one.
+fn listed(name: Text) -> Option<Queue> {
+    let table = TABLE.value([name.into()]).as_text()?;
+    Some(Queue::remember(name.as_str(), table.as_str()))
 }
 
 fn existing_queue(queue: Option<Text>) -> Queue {

@@ -840,6 +840,12 @@ impl Jsonb {
 // Asking PostgreSQL, and raising
 // ---------------------------------------------------------------------------------------------------------------------
 
+/// Whether all statements of this transaction see one snapshot, as they do above READ COMMITTED.
+pub fn snapshot_is_kept() -> bool {
+    // SAFETY: reads a number.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
+}
+
 /// Whether the role that called, before any SECURITY DEFINER function changed it, owns the running function or is a
 /// superuser.
 pub fn caller_is_owner() -> bool {
