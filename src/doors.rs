@@ -58,7 +58,7 @@ static REVOKES: Statement = Statement::new(
 /// too).
 /// Answers nothing.
 /// Errors: 22004 for NULL, 22023 for another kind, and for anon, authenticated and roles that they are members of,
-/// 42704 for a role that does not exist, 42501 unless a superuser calls.
+/// 42704 for a role that does not exist, 42501 unless the extension's owner or a superuser calls.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -80,7 +80,7 @@ fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'applicati
 ///
 /// p_role: the role.
 /// Answers nothing.
-/// Errors: 22004 for NULL, 42704 for a role that does not exist, 42501 unless a superuser calls.
+/// Errors: 22004 for NULL, 42704 for a role that does not exist, 42501 unless the extension's owner or a superuser calls.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
