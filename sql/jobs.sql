@@ -3,7 +3,7 @@
 create table public.jobs (
   id uuid primary key default pg_catalog.gen_random_uuid(),
   kind varchar(200) not null,
-  -- Also the arbiter of job_claim: two claims of one new key meet here.
+  -- The arbiter of job_claim: two claims of one new key meet here. By it a job is also found to be claimed again.
   job_key varchar(200) not null unique,
   status varchar(16) not null check (status in ('running', 'failed', 'done')),
   current_step varchar(200),

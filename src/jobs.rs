@@ -3,25 +3,29 @@
 
 use crate::argument::{self, NAME};
 use crate::error::Error;
-use crate::statement::{Call, Instant, Jsonb, Statement, TableIterator, Text, Uuid, Varchar};
+use crate::statement::{Call, Instant, Jsonb, Saved, Statement, TableIterator, Text, Uuid, Varchar};
 use pgrx::pg_sys::{INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID};
 use pgrx::prelude::*;
 
-// One statement, so one step. Its SELECT keeps a refused claim from writing: ON CONFLICT alone would lock the row, which
-// costs a transaction id and WAL. What decides is the WHERE behind it, on the row's newest version.
-static CLAIM: Statement = Statement::new(
-    c"insert into public.jobs as j
+// A claim is one of two statements, each an atomic step of its own. As one, with ON CONFLICT DO UPDATE, a refused claim would
+// lock the row, which costs a transaction id and WAL.
+static CLAIM_NEW: Statement = Statement::new(
+    c"insert into public.jobs
         (id, kind, job_key, status, fencing_token, claimed_by, lease_expires_at, payload, created_at, updated_at)
-      select $1, $2, $3, 'running', 1, $4, $5, $6, $7, $7
-       where not exists (
-         select from public.jobs k
-          where k.job_key = $3 and (k.status = 'done' or k.status = 'running' and k.lease_expires_at >= $7))
-      on conflict (job_key) do update
-         set fencing_token = j.fencing_token + 1, status = 'running', claimed_by = $4, lease_expires_at = $5, error = null,
-             updated_at = $7
-       where j.status = 'failed' or j.status = 'running' and (j.lease_expires_at < $7 or j.lease_expires_at is null)
-      returning j.id, j.kind, j.fencing_token, j.current_step, j.payload",
+      values ($1, $2, $3, 'running', 1, $4, $5, $6, $7, $7)
+      on conflict (job_key) do nothing
+      returning id, kind, fencing_token, current_step, payload",
     &[UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID],
+);
+
+static CLAIM_AGAIN: Statement = Statement::new(
+    c"update public.jobs
+         set fencing_token = fencing_token + 1, status = 'running', claimed_by = $2, lease_expires_at = $3, error = null,
+             updated_at = $4
+       where job_key = $1
+         and (status = 'failed' or status = 'running' and (lease_expires_at < $4 or lease_expires_at is null))
+      returning id, kind, fencing_token, current_step, payload",
+    &[VARCHAROID, VARCHAROID, TIMESTAMPTZOID, TIMESTAMPTZOID],
 );
 
 static ADVANCE: Statement = Statement::new(
@@ -89,9 +93,12 @@ fn job_claim(
     if lease_end <= now {
         Error::LeaseEnded { now: if p_now.is_some() { "p_now" } else { "the database's clock" } }.raise();
     }
-    let args =
+    let new =
         [Uuid::new().into(), kind.into(), job_key.into(), worker.into(), lease_end.into(), payload.into(), now.into()];
-    call.answer(&CLAIM, args)
+    if CLAIM_NEW.rows(call, new) == 0 {
+        CLAIM_AGAIN.rows(call, [job_key.into(), worker.into(), lease_end.into(), now.into()]);
+    }
+    call.done()
 }
 
 /// Notes the step that a running job has come to, if the caller still holds it.
