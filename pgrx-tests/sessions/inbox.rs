@@ -195,7 +195,10 @@ fn a_request_whose_key_goes_to_another_one_before_it_can_be_read_is_refused() {
     rows(&mut remover, CLAIMS[2].0);
     gate.batch_execute(
         "create function pass_the_gate() returns trigger language plpgsql as
-           $$ begin if session_user = 'app_be' then perform pg_advisory_xact_lock_shared(1); end if; return null; end $$;
+           $$ begin
+                if session_user = 'app_be' then perform pg_advisory_xact_lock_shared(1); end if;
+                return null;
+              end $$;
          create trigger gate after insert on public.inbox execute function pass_the_gate();
          select pg_advisory_lock(1)",
     )
@@ -250,7 +253,8 @@ fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
                 } else {
                     // The fingerprint of {}, so that both kinds of claim are of one request.
                     format!(
-                        "select case when incomplete then 'incomplete' when outcome is null then 'claimed' else 'replay' end,
+                        "select case when incomplete then 'incomplete' when outcome is null then 'claimed'
+                                else 'replay' end,
                                 outcome
                            from public.inbox_claim_client('client:p:pay', '{key}',
                                   '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')"
