@@ -21,8 +21,8 @@ static WAITING: Statement = Statement::new(
     &[INT4OID],
 );
 
-// The rows are locked in the order of their ids first: the update alone would meet them in its plan's order, and two relays
-// whose saved plans differ would deadlock.
+// The rows are locked in the order of their ids first: the update alone would meet them in its plan's order, and two
+// relays whose saved plans differ would deadlock.
 static MARK_SENT: Statement = Statement::new(
     c"update public.queue set sent_at = $2
        where id = any (array(

@@ -1,7 +1,7 @@
 //! The inbox, as two or more sessions see it.
 
 use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, refusal, rows, start, try_rows, value};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Each kind of claim: its statement; what a claim answers, what a repeat answers while there is no outcome.
 const CLAIMS: [(&str, &[&str], &[&str]); 3] = [
@@ -162,6 +162,55 @@ fn a_claim_during_an_open_removal_waits_then_claims_or_replays() {
 }
 
 #[test]
+fn a_claim_whose_row_is_removed_before_it_can_be_read_claims_it() {
+    for removal in REMOVALS {
+        for (claim, claimed, _) in &CLAIMS[1..] {
+            let database = Database::new();
+            let (mut gate, mut remover) = (database.connect(), database.connect_as("operator"));
+            rows(&mut remover, claim);
+            rows(&mut remover, SAVE);
+            // Holds a claim behind its INSERT, which meets the row, and before it reads that.
+            gate.batch_execute(
+                "create function pass_the_gate() returns trigger language plpgsql as
+                   $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$;
+                 create trigger gate after insert on public.inbox execute function pass_the_gate();
+                 select pg_advisory_lock(1)",
+            )
+            .unwrap();
+            let waiting = start(database.connect_as("app_be"), claim).wait_until_blocked(&mut database.connect());
+            assert_eq!(column(&mut remover, removal).len(), 1);
+            assert_eq!(value(&mut remover, "select count(*) from public.inbox_forget('client:p:pay', 'e')"), "0");
+            gate.batch_execute("select pg_advisory_unlock(1)").unwrap();
+            assert_eq!(waiting.rows(), answer(claimed), "{claim}");
+            assert_eq!(value(&mut gate, "select count(*) from public.inbox where outcome is null"), "1");
+        }
+    }
+}
+
+#[test]
+fn a_request_whose_key_goes_to_another_one_before_it_can_be_read_is_refused() {
+    let database = Database::new();
+    let (mut gate, mut remover) = (database.connect(), database.connect_as("operator"));
+    let other = "select state from public.inbox_claim_request('p', 'pay', 'e', '{\"a\": 2}')";
+    rows(&mut remover, CLAIMS[2].0);
+    gate.batch_execute(
+        "create function pass_the_gate() returns trigger language plpgsql as
+           $$ begin
+                if session_user = 'app_be' then perform pg_advisory_xact_lock_shared(1); end if;
+                return null;
+              end $$;
+         create trigger gate after insert on public.inbox execute function pass_the_gate();
+         select pg_advisory_lock(1)",
+    )
+    .unwrap();
+    let waiting = start(database.connect_as("app_be"), CLAIMS[2].0).wait_until_blocked(&mut database.connect());
+    assert_eq!(column(&mut remover, REMOVALS[1]), ["e"]);
+    assert_eq!(column(&mut remover, other), ["claimed"]);
+    gate.batch_execute("select pg_advisory_unlock(1)").unwrap();
+    assert_eq!(refusal(waiting.end().1).code().code(), "LT001");
+}
+
+#[test]
 fn a_removal_passes_over_a_receipt_that_an_open_transaction_holds() {
     let database = Database::new();
     let (mut holder, mut remover) = (database.connect_as("app_be"), database.connect_as("operator"));
@@ -175,6 +224,15 @@ fn a_removal_passes_over_a_receipt_that_an_open_transaction_holds() {
     assert_eq!(column(&mut remover, REMOVALS[0]), ["1"]);
 }
 
+/// Counts who came to an end, by a failed check too: those who work until all have would not stop otherwise.
+struct CountedAtItsEnd<'a>(&'a AtomicUsize);
+
+impl Drop for CountedAtItsEnd<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
     const CLAIMANTS: usize = 4;
@@ -184,9 +242,9 @@ fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
     let claimed = AtomicUsize::new(0);
     let removed = AtomicUsize::new(0);
     let finished = AtomicUsize::new(0);
-    let over = AtomicBool::new(false);
     at_once(&database, CLAIMANTS + 2, "operator", |i, session| match i {
         0..CLAIMANTS => {
+            let _finished = CountedAtItsEnd(&finished);
             for round in 0..EACH {
                 let key = (round * 7 + i) % KEYS;
                 let request = round % 2 == 0;
@@ -195,7 +253,8 @@ fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
                 } else {
                     // The fingerprint of {}, so that both kinds of claim are of one request.
                     format!(
-                        "select case when incomplete then 'incomplete' when outcome is null then 'claimed' else 'replay' end,
+                        "select case when incomplete then 'incomplete' when outcome is null then 'claimed'
+                                else 'replay' end,
                                 outcome
                            from public.inbox_claim_client('client:p:pay', '{key}',
                                   '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')"
@@ -215,19 +274,16 @@ fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
                     _ => assert_eq!(answers[0][1], format!("{{\"key\": {key}}}")),
                 }
             }
-            if finished.fetch_add(1, Ordering::Relaxed) + 1 == CLAIMANTS {
-                over.store(true, Ordering::Relaxed);
-            }
         }
         CLAIMANTS => {
-            while !over.load(Ordering::Relaxed) {
+            while finished.load(Ordering::Relaxed) < CLAIMANTS {
                 let sweep = "select deleted_count from public.inbox_sweep_clients('2100-01-01T00:00:00Z', '2')";
                 removed.fetch_add(value(session, sweep).parse().unwrap(), Ordering::Relaxed);
             }
         }
         _ => {
             for round in 0.. {
-                if over.load(Ordering::Relaxed) {
+                if finished.load(Ordering::Relaxed) == CLAIMANTS {
                     break;
                 }
                 let forget = format!("select event_id from public.inbox_forget('client:p:pay', '{}')", round % KEYS);

@@ -141,7 +141,7 @@ fn a_write_that_waits_for_a_reclaim_that_is_rolled_back_counts() {
 
 #[test]
 fn a_reclaim_that_waits_for_a_write_of_the_holder_sees_what_it_wrote() {
-    // Advanced: the lease has ended all the same, and the step is handed on. Completed: never again. Failed: the next try.
+    // Advanced: the lease has ended all the same, and the step is handed on. Completed: never again. Failed: once more.
     let after = ["running 2 second half -", "done 1 first - -", "running 2 second - -"];
     for (which, job) in after.iter().enumerate() {
         let database = Database::new();

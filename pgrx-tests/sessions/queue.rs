@@ -125,12 +125,13 @@ fn relays_that_mark_overlapping_rows_in_any_order_never_deadlock() {
 fn relays_whose_saved_plans_differ_never_deadlock() {
     let database = Database::new();
     let mut owner = database.connect();
-    // As it lies on disk the order is the contrary of the ids': a plan that reads the table and one that reads the key meet
-    // these rows in contrary orders.
+    // As they lie on disk their order is the contrary of the ids': a plan that reads the table and one that reads the
+    // key meet these rows in contrary orders.
     owner
         .batch_execute(
             "insert into public.queue (id, queue, payload, created_at)
-             select ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'mail', '{}', now() from generate_series(3, 1, -1) n",
+             select ('00000000-0000-0000-0000-00000000000' || n)::uuid, 'mail', '{}', now()
+               from generate_series(3, 1, -1) n",
         )
         .unwrap();
     let mark = |ids: [u32; 3]| {

@@ -19,8 +19,8 @@ fn first_is_there(observer: &mut Client) -> bool {
     value(observer, &format!("select count(*) from public.job_ticks where {FIRST}")) == "1"
 }
 
-/// Returns once every open snapshot on the server shows the first minute, as PostgreSQL counts it: by transactions of all
-/// databases, so those of other tests count too.
+/// Returns once every open snapshot on the server shows the first minute, as PostgreSQL counts it: by transactions of
+/// all databases, so those of other tests count too.
 fn wait_until_prunable(observer: &mut Client) {
     let first = format!("(select age(xmin) from public.job_ticks where {FIRST})");
     wait_until(observer, &format!("{first} > (select max(age(backend_xmin)) from pg_stat_activity)"));
