@@ -1,10 +1,24 @@
 //! The tests that `cargo pgrx test` runs. One file a family for what one session sees; `sessions/` for what two or more see.
 
 #[cfg(test)]
+mod checks;
+#[cfg(test)]
 pub mod harness;
 
 #[cfg(test)]
+mod doors;
+#[cfg(test)]
+mod event_bus;
+#[cfg(test)]
+mod fingerprint;
+#[cfg(test)]
+mod inbox;
+#[cfg(test)]
 mod jobs;
+#[cfg(test)]
+mod queue;
+#[cfg(test)]
+mod ticks;
 
 #[pgrx::pg_schema]
 mod tests {
