@@ -15,8 +15,9 @@ fn canonical(session: &mut Client, json: &str) -> String {
 fn fingerprints_are_those_that_node_computes() {
     let database = Database::new();
     let mut session = database.connect_as("app_be");
-    let fingerprint =
-        session.prepare_typed("select public.request_fingerprint($1::text::jsonb)", &[postgres::types::Type::TEXT]).unwrap();
+    let fingerprint = session
+        .prepare_typed("select public.request_fingerprint($1::text::jsonb)", &[postgres::types::Type::TEXT])
+        .unwrap();
     let mut lines = 0;
     for line in VECTORS.lines() {
         let (json, expected) = line.split_once('\t').expect("a JSON text, a tab and a fingerprint");
@@ -168,7 +169,8 @@ fn both_functions_are_immutable_strict_and_parallel_safe() {
     let mut superuser = database.connect();
     superuser
         .batch_execute(
-            "create table requests as select jsonb_build_object('n', i, 'a', -i) as body from generate_series(1, 1000) i;
+            "create table requests as
+               select jsonb_build_object('n', i, 'a', -i) as body from generate_series(1, 1000) i;
              set debug_parallel_query = on; set parallel_setup_cost = 0",
         )
         .unwrap();

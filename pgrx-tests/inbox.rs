@@ -8,17 +8,11 @@ use postgres::Client;
 const FINGERPRINT: &str = "5d3a6a3e";
 
 fn claim_client(session: &mut Client, event_id: &str, fingerprint: &str, now: &str) -> Vec<Vec<String>> {
-    rows(
-        session,
-        &format!("select * from public.inbox_claim_client('door', '{event_id}', '{fingerprint}', {now})"),
-    )
+    rows(session, &format!("select * from public.inbox_claim_client('door', '{event_id}', '{fingerprint}', {now})"))
 }
 
 fn save(session: &mut Client, source: &str, event_id: &str, outcome: &str) -> Vec<String> {
-    column(
-        session,
-        &format!("select * from public.inbox_save_client_outcome('{source}', '{event_id}', {outcome})"),
-    )
+    column(session, &format!("select * from public.inbox_save_client_outcome('{source}', '{event_id}', {outcome})"))
 }
 
 fn claim_request(session: &mut Client, key: &str, request: &str) -> Vec<Vec<String>> {
@@ -101,7 +95,8 @@ fn a_clients_receipt_is_claimed_then_incomplete_then_replayed() {
         [[FINGERPRINT, "∅", "f"]],
         "claimed now"
     );
-    let stored = rows(&mut superuser, "select request_fingerprint, outcome, claimed_at at time zone 'utc' from public.inbox");
+    let stored =
+        rows(&mut superuser, "select request_fingerprint, outcome, claimed_at at time zone 'utc' from public.inbox");
     assert_eq!(stored, [[FINGERPRINT, "∅", "2026-01-01 12:00:00"]]);
 
     // The stored fingerprint is answered, whatever the caller's; the caller compares.
@@ -289,7 +284,11 @@ fn another_request_under_a_used_key_is_refused_in_every_state() {
         session.batch_execute("rollback").unwrap();
     }
     assert_eq!(contents(&mut superuser), before);
-    assert_eq!(claim_request(&mut session, "incomplete", "{\"n\": 1.0}")[0][3], "incomplete", "the first one still may");
+    assert_eq!(
+        claim_request(&mut session, "incomplete", "{\"n\": 1.0}")[0][3],
+        "incomplete",
+        "the first one still may"
+    );
 }
 
 #[test]
@@ -343,7 +342,9 @@ fn a_sweep_takes_the_oldest_completed_receipts_of_clients_and_nothing_else() {
     }
     claim_client(&mut session, "incomplete", "f", "'2020-01-01 00:00+00'");
     superuser
-        .batch_execute("insert into public.inbox (source, event_id, claimed_at) values ('door', 'delivery', '2020-01-01')")
+        .batch_execute(
+            "insert into public.inbox (source, event_id, claimed_at) values ('door', 'delivery', '2020-01-01')",
+        )
         .unwrap();
     let mut sweep = |cutoff: &str, batch: u32| {
         value(
@@ -377,8 +378,7 @@ fn forgetting_deletes_one_row_of_any_kind_so_that_it_can_be_claimed_again() {
     claim_client(&mut session, "completed", "f", "null");
     save(&mut session, "door", "completed", "'{}'");
     rows(&mut session, "select * from public.inbox_claim_event('other', 'delivery')");
-    let forget =
-        |source: &str, event_id: &str| format!("select * from public.inbox_forget('{source}', '{event_id}')");
+    let forget = |source: &str, event_id: &str| format!("select * from public.inbox_forget('{source}', '{event_id}')");
     changes_nothing(&mut operator, &forget("door", "unknown"));
     changes_nothing(&mut operator, &forget("unknown", "delivery"));
     for event_id in ["delivery", "incomplete", "completed"] {
@@ -401,8 +401,7 @@ fn names_are_kept_verbatim_up_to_their_width() {
     }
     for fingerprint in ["😀".repeat(64), AWKWARD.to_owned()] {
         let literal = quoted(&fingerprint);
-        let claim =
-            format!("select request_fingerprint from public.inbox_claim_client('door', {literal}, {literal})");
+        let claim = format!("select request_fingerprint from public.inbox_claim_client('door', {literal}, {literal})");
         assert_eq!(column(&mut session, &claim), [fingerprint.as_str()]);
         let request = format!(
             "select source from public.inbox_claim_request({literal}, {literal}, {literal}, to_jsonb({literal}::text))"
@@ -423,11 +422,7 @@ fn every_argument_of_the_inbox_is_checked() {
     let event_id = ("p_event_id", "'2'", Text(200));
     let now = ("p_now", "'2026-01-01 12:00+00'", OptionalInstant);
     arguments(&mut session, "inbox_claim_event", &[source, event_id]);
-    arguments(
-        &mut session,
-        "inbox_claim_client",
-        &[source, event_id, ("p_request_fingerprint", "'f'", Text(64)), now],
-    );
+    arguments(&mut session, "inbox_claim_client", &[source, event_id, ("p_request_fingerprint", "'f'", Text(64)), now]);
     arguments(&mut session, "inbox_save_client_outcome", &[source, event_id, ("p_outcome", "'{}'", Present)]);
     arguments(
         &mut session,
@@ -449,7 +444,9 @@ fn every_argument_of_the_inbox_is_checked() {
         let call = format!("select * from public.inbox_claim_request({call}, 'k', '{{}}', null)");
         refused(&mut session, &call, "22023", argument);
     }
-    for (argument, call) in [("p_principal_id", format!("{}, 'pay'", wide(201))), ("p_operation", format!("'alice', {}", wide(201)))] {
+    for (argument, call) in
+        [("p_principal_id", format!("{}, 'pay'", wide(201))), ("p_operation", format!("'alice', {}", wide(201)))]
+    {
         let call = format!("select * from public.inbox_claim_request({call}, 'k', '{{}}', null)");
         refused(&mut session, &call, "22001", argument);
     }

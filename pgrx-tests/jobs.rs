@@ -64,8 +64,7 @@ fn without_p_now_the_databases_clock_counts() {
     // clock_timestamp() goes on inside a transaction, where now() stands.
     session.batch_execute("begin").unwrap();
     let before = value(&mut session, "select clock_timestamp()");
-    let claim =
-        "select id from public.job_claim('mail', 'k', 'w', clock_timestamp() + interval '1 hour', '{}', null)";
+    let claim = "select id from public.job_claim('mail', 'k', 'w', clock_timestamp() + interval '1 hour', '{}', null)";
     let id = value(&mut session, claim);
     assert_eq!(rows(&mut session, claim).len(), 0, "the lease is live");
     session.batch_execute("commit").unwrap();
@@ -91,7 +90,8 @@ fn a_live_lease_is_not_claimed_and_a_lease_that_ends_at_p_now_is_live() {
     // The clock of a caller may go backwards.
     for now in ["11:00:00", "12:00:00", "12:00:59.999999", "12:01:00"] {
         let call = format!(
-            "select * from public.job_claim('mail', 'k', 'second', '2026-01-02 00:00+00', '{{}}', '2026-01-01 {now}+00')"
+            "select * from public.job_claim('mail', 'k', 'second', '2026-01-02 00:00+00', '{{}}',
+               '2026-01-01 {now}+00')"
         );
         changes_nothing(&mut session, &call);
     }
@@ -298,7 +298,8 @@ fn names_and_payload_are_kept_verbatim() {
     let name = quoted(AWKWARD);
     let payload = r#"{"a": "it's \\ \"x\"", "n": 1.50, "deep": [null, {"": -0}]}"#;
     let claim = format!(
-        "select kind, payload::text, id from public.job_claim({name}, {name}, {name}, '2026-01-01 12:01+00', {}, '2026-01-01 12:00+00')",
+        "select kind, payload::text, id
+           from public.job_claim({name}, {name}, {name}, '2026-01-01 12:01+00', {}, '2026-01-01 12:00+00')",
         quoted(payload)
     );
     let answer = rows(&mut session, &claim).remove(0);

@@ -15,7 +15,8 @@ fn fill(superuser: &mut Client, rows: &[(u32, u32)]) {
         let (id, created_at) = (id(*digit), format!("2026-01-01 12:00:0{second}+00"));
         superuser
             .batch_execute(&format!(
-                "insert into public.queue (id, queue, payload, created_at) values ('{id}', 'q', '{digit}', '{created_at}')"
+                "insert into public.queue (id, queue, payload, created_at)
+                 values ('{id}', 'q', '{digit}', '{created_at}')"
             ))
             .unwrap();
     }
@@ -143,7 +144,10 @@ fn sent_rows_wait_no_more_and_keep_their_first_instant() {
         session.batch_execute(&format!("select public.queue_mark_sent('{{{}}}', {sent_at})", ids.join(","))).unwrap();
     };
     let sent = |superuser: &mut Client| {
-        rows(superuser, "select payload, sent_at at time zone 'utc' from public.queue where sent_at is not null order by id")
+        rows(
+            superuser,
+            "select payload, sent_at at time zone 'utc' from public.queue where sent_at is not null order by id",
+        )
     };
     // 9 is nobody's; 1 stands there three times.
     mark(&[1, 9, 1, 3, 1], "'2026-01-01 12:30+00'");
@@ -161,7 +165,11 @@ fn sent_rows_wait_no_more_and_keep_their_first_instant() {
     let before = contents(&mut superuser);
     mark(&[], "null");
     mark(&[1, 2, 9], "null");
-    assert_eq!(contents(&mut superuser), before, "an empty array, and ids that were sent or are unknown, change nothing");
+    assert_eq!(
+        contents(&mut superuser),
+        before,
+        "an empty array, and ids that were sent or are unknown, change nothing"
+    );
     assert_eq!(waiting(&mut session, 10), ["4"]);
 }
 
@@ -222,9 +230,8 @@ fn a_correlation_id_holds_no_control_character() {
     let mut superuser = database.connect();
     let before = contents(&mut superuser);
     session.batch_execute("begin").unwrap();
-    let write = |character: u32| {
-        format!("select * from public.queue_write('q', '{{}}', null, 'a' || chr({character}) || 'b')")
-    };
+    let write =
+        |character: u32| format!("select * from public.queue_write('q', '{{}}', null, 'a' || chr({character}) || 'b')");
     // All of Unicode's category Cc, but NUL, which no text holds.
     for control in (0x01..=0x1f).chain(0x7f..=0x9f) {
         refused(&mut session, &write(control), "22023", "p_correlation_id");
@@ -265,6 +272,7 @@ fn every_argument_of_the_queue_is_checked() {
     assert_eq!(contents(&mut superuser), before);
     let longest = format!("select public.queue_write({0}, '{{}}', null, {0})", wide(200));
     session.batch_execute(&longest).unwrap();
-    let same = format!("select queue = {0} and correlation_id = {0} from public.queue where payload = '{{}}'", wide(200));
+    let same =
+        format!("select queue = {0} and correlation_id = {0} from public.queue where payload = '{{}}'", wide(200));
     assert_eq!(value(&mut superuser, &same), "t");
 }

@@ -56,7 +56,8 @@ fn the_answer_is_the_name_and_the_utc_minute_and_p_now_is_noted() {
     let mut superuser = database.connect();
     superuser.batch_execute("set timezone = 'UTC'").unwrap();
     session.batch_execute("set timezone = 'UTC'").unwrap();
-    let call = "select * from public.job_tick_claim('daily', '2026-01-01 12:00:59.999999+00', '2025-05-05 05:05:05+00')";
+    let call =
+        "select * from public.job_tick_claim('daily', '2026-01-01 12:00:59.999999+00', '2025-05-05 05:05:05+00')";
     assert_eq!(rows(&mut session, call), [["daily", "2026-01-01 12:00:00+00"]]);
     assert_eq!(value(&mut superuser, "select claimed_at from public.job_ticks"), "2025-05-05 05:05:05+00");
     for p_now in ["", ", null"] {
@@ -64,7 +65,8 @@ fn the_answer_is_the_name_and_the_utc_minute_and_p_now_is_noted() {
         let call = format!("select * from public.job_tick_claim('other{p_now}', '2026-01-01 12:00+00'{p_now})");
         assert_eq!(rows(&mut session, &call).len(), 1);
         let claimed_at = format!(
-            "select claimed_at between '{before}' and clock_timestamp() from public.job_ticks where name = 'other{p_now}'"
+            "select claimed_at between '{before}' and clock_timestamp()
+               from public.job_ticks where name = 'other{p_now}'"
         );
         assert_eq!(value(&mut superuser, &claimed_at), "t");
     }
@@ -142,7 +144,8 @@ fn rows_older_than_48_hours_before_the_newest_are_pruned_100_a_call() {
     }
     assert_eq!(tick(&mut session, "daily", "2026-01-03 04:11+00").len(), 1);
     assert_eq!(left(), ["0", "250"]);
-    let oldest_kept = value(&mut superuser, "select min(minute) at time zone 'utc' from public.job_ticks where name = 'daily'");
+    let oldest_kept =
+        value(&mut superuser, "select min(minute) at time zone 'utc' from public.job_ticks where name = 'daily'");
     assert_eq!(oldest_kept, "2026-01-03 04:07:00");
     // What was pruned stays refused.
     assert!(tick(&mut session, "daily", "2026-01-01 04:10+00").is_empty());
