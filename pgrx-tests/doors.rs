@@ -270,6 +270,18 @@ fn what_a_role_was_granted_by_hand_is_taken_back_too() {
 }
 
 #[test]
+fn the_owner_keeps_its_rights() {
+    let database = Database::new();
+    let mut superuser = database.connect();
+    let owner = value(&mut superuser, "select quote_literal(current_user)");
+    let before = rows(&mut superuser, &format!("select proacl from {FUNCTIONS} p order by oid"));
+    for call in ["hfs_lite_grant", "hfs_lite_revoke"] {
+        rows(&mut superuser, &format!("select public.{call}({owner})"));
+        assert_eq!(rows(&mut superuser, &format!("select proacl from {FUNCTIONS} p order by oid")), before);
+    }
+}
+
+#[test]
 fn browser_roles_and_what_they_are_members_of_are_refused() {
     let database = Database::new();
     let mut superuser = database.connect();
@@ -468,6 +480,48 @@ fn a_hostile_search_path_of_the_caller_does_not_matter() {
     superuser.batch_execute("select public.hfs_lite_grant('operator'::pg_catalog.name, 'operator')").unwrap();
     superuser.batch_execute("reset search_path").unwrap();
     assert_eq!(callable(&mut superuser, "operator").len(), 24);
+}
+
+#[test]
+fn in_a_read_only_transaction_what_writes_gets_postgresqls_own_error() {
+    let database = Database::new();
+    rows(&mut database.connect(), OPERATORS_CALLS[0]);
+    let mut session = database.connect_as("app_be");
+    let before = contents(&mut database.connect());
+    session.batch_execute("begin read only").unwrap();
+    for call in CALLS {
+        session.batch_execute("savepoint s").unwrap();
+        let result = session.simple_query(call);
+        let only_read = ["canonical_json", "request_fingerprint", "event_bus_dead_letters"];
+        if only_read.iter().any(|function| call.contains(function)) {
+            assert!(result.is_ok(), "{call}: {result:?}");
+        } else {
+            assert_eq!(refusal(result).code(), &SqlState::READ_ONLY_SQL_TRANSACTION, "{call}");
+        }
+        session.batch_execute("rollback to savepoint s").unwrap();
+    }
+    session.batch_execute("rollback").unwrap();
+    assert_eq!(contents(&mut database.connect()), before);
+}
+
+#[test]
+fn no_state_is_left_in_the_session() {
+    let database = Database::new();
+    rows(&mut database.connect(), OPERATORS_CALLS[0]);
+    let mut session = database.connect_as("operator");
+    let state = "select 'setting', name, setting from pg_settings where source = 'session'
+        union all select 'statement', name, '' from pg_prepared_statements
+        union all select 'cursor', name, '' from pg_cursors
+        union all select 'temporary', oid::regclass::text, '' from pg_class where relpersistence = 't'
+        union all select 'lock', locktype, mode from pg_locks where pid = pg_backend_pid() and locktype <> 'virtualxid'
+                     and relation is null
+        union all select 'role', current_user, session_user";
+    let before = rows(&mut session, state);
+    for call in CALLS.iter().chain(&OPERATORS_CALLS) {
+        rows(&mut session, call);
+    }
+    refused(&mut session, "select * from public.queue_waiting(0)", "22023", "p_batch");
+    assert_eq!(rows(&mut session, state), before);
 }
 
 #[test]

@@ -210,6 +210,36 @@ fn an_envelope_arrives_as_it_was_sent() {
 }
 
 #[test]
+fn values_that_a_table_keeps_compressed_or_out_of_line_arrive_whole() {
+    let (_database, _, mut superuser) = subscribed();
+    superuser
+        .batch_execute(
+            "create temporary table events (storage text, topic text, envelope jsonb);
+             insert into events
+             select storage, 'order.created', jsonb_build_object(
+                      'eventName', 'order.created', 'eventId', repeat('e', 200), 'payload', jsonb_build_object('dedupeKey', repeat('d', 30000),
+                        'noise', (select jsonb_agg(md5(i::text)) from generate_series(1, size) i)))
+               from (values ('short', 0), ('compressed', 10), ('out of line', 3000)) s (storage, size)",
+        )
+        .unwrap();
+    let sent = "select storage, s.queues from events, public.event_bus_send(topic, envelope) s";
+    assert_eq!(rows(&mut superuser, sent), [["short", "1"], ["compressed", "1"], ["out of line", "1"]]);
+    let arrived = format!(
+        "select storage from events join public.event_bus_read('{QUEUE}', 30, 10) on message = envelope order by msg_id"
+    );
+    assert_eq!(column(&mut superuser, &arrived), ["short", "compressed", "out of line"]);
+    let canonical = "select bool_and(public.canonical_json(envelope)::jsonb = envelope
+           and public.request_fingerprint(envelope) = public.request_fingerprint(envelope::text::jsonb)) from events";
+    assert_eq!(value(&mut superuser, canonical), "t");
+    let kept = "select bool_and(c.payload = envelope)
+          from events, public.job_claim('mail', storage, 'w', '3000-01-01', envelope, null) c";
+    assert_eq!(value(&mut superuser, kept), "t");
+    // A refusal looks into it too.
+    let call = "select * from events e, public.event_bus_send('other', e.envelope)";
+    refused(&mut superuser, call, "22023", "eventName");
+}
+
+#[test]
 fn the_second_form_builds_the_envelope() {
     let (_database, mut session, _) = subscribed();
     let payload = quoted(&format!(r#"{{"dedupeKey": {}, "n": [1.50]}}"#, serde_json::to_string(AWKWARD).unwrap()));
@@ -859,26 +889,25 @@ fn garbage_under_our_key_prevents_no_burial_no_listing_and_no_requeue() {
     );
     let dead = format!("{QUEUE}__dead");
     for headers in garbage {
-        let mut call = |what: String| {
-            let answer = session.simple_query(&what);
-            assert!(answer.is_ok(), "with headers {headers}, {what}: {:?}", answer.err());
-        };
-        let id = put(&mut superuser, QUEUE, &headers);
-        let letter = put(&mut superuser, &dead, &headers);
-        call(format!("select * from public.event_bus_read('{QUEUE}', 0, 10)"));
-        call(format!("select * from public.event_bus_bury('{QUEUE}', {id}, 'r')"));
-        call(format!("select * from public.event_bus_dead_letters('{QUEUE}')"));
-        call(format!("select * from public.event_bus_requeue('{QUEUE}', {letter})"));
-        call(format!("select event_bus_requeue('{QUEUE}', msg_id) from public.event_bus_dead_letters('{QUEUE}')"));
-        call(format!("select event_bus_bury('{QUEUE}', msg_id) from public.event_bus_read('{QUEUE}', 0, 10)"));
-        call(format!("select * from public.event_bus_dead_letters('{QUEUE}')"));
+        let ids = format!("select pgmq.send('{QUEUE}', '{EVENT}', h), pgmq.send('{dead}', '{EVENT}', h)");
+        let ids = rows(&mut superuser, &format!("{ids} from (select {}::jsonb) s (h)", quoted(&headers))).remove(0);
+        let calls = [
+            format!("select * from public.event_bus_read('{QUEUE}', 0, 10)"),
+            format!("select * from public.event_bus_bury('{QUEUE}', {}, 'r')", ids[0]),
+            format!("select * from public.event_bus_dead_letters('{QUEUE}')"),
+            format!("select * from public.event_bus_requeue('{QUEUE}', {})", ids[1]),
+            format!("select event_bus_requeue('{QUEUE}', msg_id) from public.event_bus_dead_letters('{QUEUE}')"),
+            format!("select event_bus_bury('{QUEUE}', msg_id) from public.event_bus_read('{QUEUE}', 0, 10)"),
+            format!("select * from public.event_bus_dead_letters('{QUEUE}')"),
+        ];
+        let answer = session.batch_execute(&calls.join(";"));
+        assert!(answer.is_ok(), "with headers {headers}: {:?}", answer.err());
         let note = format!(
-            "select count(*), bool_and(jsonb_typeof(headers #> '{{hfs_lite,requeues}}') = 'number'),
-                    bool_and((headers #>> '{{hfs_lite,first_enqueued_at}}')::timestamptz is not null)
-               from pgmq.\"q_{dead}\""
+            "with gone as (delete from pgmq.\"q_{dead}\" returning headers)
+             select count(*), bool_and(jsonb_typeof(headers #> '{{hfs_lite,requeues}}') = 'number'),
+                    bool_and((headers #>> '{{hfs_lite,first_enqueued_at}}')::timestamptz is not null) from gone"
         );
         assert_eq!(rows(&mut superuser, &note), [["2", "t", "t"]], "with headers {headers}");
-        superuser.batch_execute(&format!("select pgmq.purge_queue('{dead}')")).unwrap();
     }
 }
 
