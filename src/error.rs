@@ -27,7 +27,7 @@ pub enum Error<'a> {
     /// `path` is where in the argument, as PostgreSQL writes a path: `{payload,dedupeKey}`.
     #[error("{argument}{} {rule}; {}", Path(.path), Came(.came))]
     Part { argument: &'a str, path: &'a str, rule: &'a str, came: Option<&'a str> },
-    #[error("the names {} and {} make a queue name of {length} characters, {} at most", Cut(.topic), Cut(.consumer), QUEUE_NAME)]
+    #[error("p_topic {} and p_consumer {} make a queue name of {length} characters, {} at most", Cut(.topic), Cut(.consumer), QUEUE_NAME)]
     QueueNameTooLong { topic: &'a str, consumer: &'a str, length: usize },
     #[error("a number in {argument} is larger than a double can hold: {}", Cut(.number))]
     NumberTooLarge { argument: &'a str, number: &'a str },

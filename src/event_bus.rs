@@ -83,7 +83,7 @@ static ARCHIVE: QueueStatement = QueueStatement::new(
 
 // Headers are an object wherever ours are concerned; others, which pgmq allows, are kept inside the note.
 // What an earlier requeue noted is read with care: anyone who may call pgmq.send can write headers, and a message that could
-// not be buried would be delivered for ever.
+// not be buried would be delivered for ever. A time of day, which jsonpath reads as a datetime too, is no instant.
 static BURY: QueueStatement = QueueStatement::new(
     "with gone as (
        delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
@@ -91,7 +91,9 @@ static BURY: QueueStatement = QueueStatement::new(
      insert into {dead} (vt, message, headers)
      select $3, g.message,
             case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
-              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers) else '{}' end ||
+              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
+                   when g.headers - 'hfs_lite' = '{}' and g.headers #> '{hfs_lite,headers}' is not null
+                   then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
               jsonb_build_object(
                 'source_msg_id', g.msg_id,
                 'attempts', g.read_ct,
@@ -101,7 +103,8 @@ static BURY: QueueStatement = QueueStatement::new(
                 'requeues', coalesce(n.requeues, 0)))
        from gone g
       cross join lateral (
-        select (jsonb_path_query_first_tz(g.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+        select (jsonb_path_query_first_tz(g.headers,
+                 '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
                  #>> '{}')::timestamptz as first_enqueued_at,
                substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
      returning msg_id",
@@ -111,14 +114,16 @@ static BURY: QueueStatement = QueueStatement::new(
 static DEAD_LETTERS: QueueStatement = QueueStatement::new(
     "select d.msg_id,
             coalesce(substring(d.headers -> 'hfs_lite' ->> 'attempts' from '^[0-9]{1,9}$')::integer, 0),
-            coalesce((jsonb_path_query_first_tz(d.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+            coalesce((jsonb_path_query_first_tz(d.headers,
+                       '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
                        #>> '{}')::timestamptz, d.enqueued_at),
-            coalesce((jsonb_path_query_first_tz(d.headers, '$.hfs_lite.buried_at.datetime()', '{}', true)
+            coalesce((jsonb_path_query_first_tz(d.headers,
+                       '$.hfs_lite.buried_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
                        #>> '{}')::timestamptz, d.enqueued_at),
             d.headers -> 'hfs_lite' ->> 'reason',
             d.message,
             case when jsonb_typeof(d.headers) = 'object'
-                 then coalesce(d.headers -> 'hfs_lite' -> 'headers', nullif(d.headers - 'hfs_lite', '{}')) else d.headers end
+                 then coalesce(nullif(d.headers - 'hfs_lite', '{}'), d.headers -> 'hfs_lite' -> 'headers') else d.headers end
        from {queue} d
       order by d.msg_id
       limit $1",
@@ -131,14 +136,15 @@ static REQUEUE: QueueStatement = QueueStatement::new(
      select $2, g.message,
             case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
               case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
-                   when g.headers #> '{hfs_lite,headers}' is not null
+                   when g.headers - 'hfs_lite' = '{}' and g.headers #> '{hfs_lite,headers}' is not null
                    then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
               jsonb_build_object(
                 'first_enqueued_at', coalesce(n.first_enqueued_at, g.enqueued_at),
                 'requeues', coalesce(n.requeues, 0) + 1))
        from gone g
       cross join lateral (
-        select (jsonb_path_query_first_tz(g.headers, '$.hfs_lite.first_enqueued_at.datetime()', '{}', true)
+        select (jsonb_path_query_first_tz(g.headers,
+                 '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
                  #>> '{}')::timestamptz as first_enqueued_at,
                substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
      returning msg_id",

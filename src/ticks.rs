@@ -32,7 +32,9 @@ static PRUNE: Statement = Statement::new(
                 select case when max(n.minute) > timestamptz '4000-01-01 00:00:00+00 BC'
                             then max(n.minute) - interval '48 hours' end
                   from public.job_ticks n where n.name = $1)
-              and age(o.xmin) > (select max(age(a.backend_xmin)) from pg_catalog.pg_stat_get_activity(null) a)
+              and age(o.xmin) > (
+                select max(age(a.backend_xmin)) from pg_catalog.pg_stat_get_activity(null) a
+                  join pg_catalog.pg_database b on b.oid = a.datid and b.datname = current_database())
             order by o.minute limit 100
               for update of o skip locked))",
     &[VARCHAROID],
