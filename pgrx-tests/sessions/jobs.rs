@@ -217,14 +217,18 @@ fn a_claim_that_waited_for_a_claim_with_an_ended_lease_gets_the_next_token() {
 }
 
 #[test]
-fn a_refused_claim_waits_for_nobody() {
+fn a_claim_under_a_live_lease_waits_for_an_open_write_of_the_holder_and_no_longer() {
     let database = Database::new();
+    let mut observer = database.connect();
     let mut holder = database.connect_as("app_be");
     let id = claimed_job(&mut holder, "k");
     holder.batch_execute("begin").unwrap();
     assert_eq!(column(&mut holder, &writes(&id, 1)[0]), [&*id]);
-    // The lease is live at minute 0; the holder's open write of the row does not matter.
-    let mut second = database.connect_as("app_be");
+    // The lease is live at minute 0, whatever becomes of the write.
+    let claim_early = start(database.connect_as("app_be"), &claim("k", "second", 0)).wait_until_blocked(&mut observer);
+    holder.batch_execute("commit").unwrap();
+    let (mut second, answer) = claim_early.finish();
+    assert_eq!(answer, [[""; 0]; 0]);
     second.batch_execute("set lock_timeout = '1ms'").unwrap();
     assert_eq!(rows(&mut second, &claim("k", "second", 0)), [[""; 0]; 0]);
 }
