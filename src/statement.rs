@@ -128,9 +128,11 @@ pub trait Saved: Copy {
     #[doc(hidden)]
     fn types(self) -> &'static [Oid];
 
-    /// The plan, saved now if it was not; call between SPI_connect and SPI_finish.
+    /// The plan, saved now if it was not.
+    ///
+    /// SAFETY: between SPI_connect and SPI_finish.
     #[doc(hidden)]
-    fn plan(self) -> pg_sys::SPIPlanPtr;
+    unsafe fn plan(self) -> pg_sys::SPIPlanPtr;
 
     /// Streams the statement's rows from the executor into the result of the call; returns how many they were.
     fn rows<const N: usize>(self, call: Call, args: [Value; N]) -> u64 {
@@ -206,7 +208,7 @@ impl Saved for &'static Statement {
         self.types
     }
 
-    fn plan(self) -> pg_sys::SPIPlanPtr {
+    unsafe fn plan(self) -> pg_sys::SPIPlanPtr {
         if self.plan.get().is_null() {
             // SAFETY: the text ends in NUL and lives for ever.
             self.plan.set(unsafe { prepare(self.sql.as_ptr(), self.types) });
@@ -332,7 +334,7 @@ impl Saved for OnQueue {
         self.statement.types
     }
 
-    fn plan(self) -> pg_sys::SPIPlanPtr {
+    unsafe fn plan(self) -> pg_sys::SPIPlanPtr {
         let tables = self.queue.tables();
         let saved = tables.plans.borrow().iter().find(|(of, _)| ptr::eq(*of, self.statement)).map(|(_, plan)| *plan);
         if let Some(plan) = saved {
