@@ -171,7 +171,10 @@ fn both_functions_are_immutable_strict_and_parallel_safe() {
         .batch_execute(
             "create table requests as
                select jsonb_build_object('n', i, 'a', -i) as body from generate_series(1, 1000) i;
-             set debug_parallel_query = on; set parallel_setup_cost = 0",
+             set parallel_setup_cost = 0;
+             -- Its name before PostgreSQL 16 is the other one.
+             select set_config(name, 'on', false) from pg_settings
+              where name in ('debug_parallel_query', 'force_parallel_mode')",
         )
         .unwrap();
     let distinct = "select count(distinct public.request_fingerprint(body)) from requests";
