@@ -67,10 +67,20 @@ extension_sql_file!(
 extension_sql_file!("../sql/doors.sql", name = "doors", requires = [doors::hfs_lite_grant, doors::hfs_lite_revoke]);
 extension_sql_file!("../sql/privileges.sql", finalize);
 
-// The tests are under pgrx-tests/; they must be compiled into the extension's crate to be run by cargo pgrx test.
-#[cfg(any(test, feature = "pg_test"))]
+// The tests are under pgrx-tests/; they are compiled into the extension's crate to be run by cargo pgrx test.
+#[cfg(test)]
 #[path = "../pgrx-tests/mod.rs"]
-mod pgrx_tests_of_hfs_lite;
+mod black_box;
+
+/// pgrx starts its server for a test that runs inside it; this is the one that it starts for.
+#[cfg(any(test, feature = "pg_test"))]
+#[pg_schema]
+mod tests {
+    use pgrx::prelude::*;
+
+    #[pg_test]
+    fn the_server_is_up() {}
+}
 
 /// How pgrx's test framework sets up its server.
 #[cfg(test)]
@@ -78,6 +88,6 @@ pub mod pg_test {
     pub fn setup(_options: Vec<&str>) {}
 
     pub fn postgresql_conf_options() -> Vec<&'static str> {
-        crate::pgrx_tests_of_hfs_lite::harness::SETTINGS.to_vec()
+        crate::black_box::harness::SETTINGS.to_vec()
     }
 }

@@ -1,6 +1,6 @@
 //! Doors, as two or more sessions and roles see them.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, refusal, rows, start, value};
+use crate::black_box::harness::{Database, at_once, column, refusal, rows, start, value};
 use postgres::error::SqlState;
 
 /// How many of the extension's functions a role may call.

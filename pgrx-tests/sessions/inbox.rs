@@ -1,6 +1,6 @@
 //! The inbox, as two or more sessions see it.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, refusal, rows, start, try_rows, value};
+use crate::black_box::harness::{Database, at_once, column, refusal, rows, start, try_rows, value};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Each kind of claim: its statement; what a claim answers, what a repeat answers while there is no outcome.

@@ -1,6 +1,6 @@
 //! Every function above READ COMMITTED: the right answer or SQLSTATE 40001, nothing else.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, rows, try_rows, value};
+use crate::black_box::harness::{Database, at_once, rows, try_rows, value};
 use postgres::error::SqlState;
 use std::sync::Barrier;
 

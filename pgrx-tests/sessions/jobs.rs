@@ -1,6 +1,6 @@
 //! Fenced jobs, as two or more sessions see them.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, rows, start, value};
+use crate::black_box::harness::{Database, at_once, column, rows, start, value};
 use postgres::Client;
 
 /// A claim at a minute of an hour, with a lease of one minute: it ends at the next one.

@@ -1,6 +1,6 @@
 //! A backend that is killed gives back what it held, like one that rolled back.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, column, pid, start, wait_until};
+use crate::black_box::harness::{Database, column, pid, start, wait_until};
 use postgres::Client;
 
 const PREPARE: &str = "

@@ -1,6 +1,6 @@
 //! The outbox, as two or more sessions see it.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, start, value};
+use crate::black_box::harness::{Database, at_once, column, start, value};
 use postgres::Client;
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
 //! Ticks, as two or more sessions see them: a minute is claimed once, whatever is pruned meanwhile.
 
-use crate::pgrx_tests_of_hfs_lite::harness::{Database, at_once, column, start, try_rows, value, wait_until};
+use crate::black_box::harness::{Database, at_once, column, start, try_rows, value, wait_until};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::collections::HashMap;
