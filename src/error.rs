@@ -73,6 +73,7 @@ impl Error<'_> {
     fn detail(self) -> Option<String> {
         match self {
             Error::TooLong { length, .. } => Some(format!("It has {length} characters.")),
+            Error::NotAllowed { came, .. } => Some(format!("It has {} characters.", came.chars().count())),
             Error::KeyReused { inbox_source, .. } => {
                 Some(format!("The receipt of source {} holds another request's fingerprint.", Cut(&inbox_source)))
             }
