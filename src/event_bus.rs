@@ -81,74 +81,102 @@ static ARCHIVE: QueueStatement = QueueStatement::new(
     &[INT8OID, INT4OID, TIMESTAMPTZOID],
 );
 
-// Headers are an object wherever ours are concerned; others, which pgmq allows, are kept inside the note.
-// What an earlier requeue noted is read with care: anyone who may call pgmq.send can write headers, and a message that could
-// not be buried would be delivered for ever. A time of day, which jsonpath reads as a datetime too, is no instant.
+// What the note in a message's headers says. It is read with care: anyone who may call pgmq.send can write headers, and a
+// message that could not be buried would be delivered for ever. A time of day, which jsonpath reads as a datetime too, is no
+// instant.
+macro_rules! noted_instant {
+    ($headers:literal, $field:literal) => {
+        concat!(
+            "(jsonb_path_query_first_tz(",
+            $headers,
+            ", '$.hfs_lite.",
+            $field,
+            ".datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true) #>> '{}')::timestamptz"
+        )
+    };
+}
+macro_rules! noted_count {
+    ($headers:literal, $field:literal) => {
+        concat!("substring(", $headers, " -> 'hfs_lite' ->> '", $field, "' from '^[0-9]{1,9}$')::integer")
+    };
+}
+
+// A moved message's headers: its own, and a note of these fields. Headers are an object wherever ours are concerned; others,
+// which pgmq allows, are kept inside the note.
+macro_rules! headers_with_note {
+    ($fields:literal) => {
+        concat!(
+            "case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
+               case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
+                    when g.headers - 'hfs_lite' = '{}' and g.headers #> '{hfs_lite,headers}' is not null
+                    then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
+               jsonb_build_object(", $fields, "))"
+        )
+    };
+}
+
+// What a message, moved before or not, has noted.
+macro_rules! noted {
+    () => {
+        concat!(
+            "cross join lateral (
+               select coalesce(",
+            noted_instant!("g.headers", "first_enqueued_at"),
+            ", g.enqueued_at) as first_enqueued_at,
+                      coalesce(",
+            noted_count!("g.headers", "requeues"),
+            ", 0) as requeues) n"
+        )
+    };
+}
+
 static BURY: QueueStatement = QueueStatement::new(
-    "with gone as (
-       delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
-       returning msg_id, read_ct, enqueued_at, message, headers)
-     insert into {dead} (vt, message, headers)
-     select $3, g.message,
-            case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
-              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
-                   when g.headers - 'hfs_lite' = '{}' and g.headers #> '{hfs_lite,headers}' is not null
-                   then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
-              jsonb_build_object(
-                'source_msg_id', g.msg_id,
-                'attempts', g.read_ct,
-                'first_enqueued_at', coalesce(n.first_enqueued_at, g.enqueued_at),
-                'buried_at', $3,
-                'reason', $4,
-                'requeues', coalesce(n.requeues, 0)))
-       from gone g
-      cross join lateral (
-        select (jsonb_path_query_first_tz(g.headers,
-                 '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
-                 #>> '{}')::timestamptz as first_enqueued_at,
-               substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
-     returning msg_id",
+    concat!(
+        "with gone as (
+           delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
+           returning msg_id, read_ct, enqueued_at, message, headers)
+         insert into {dead} (vt, message, headers)
+         select $3, g.message, ",
+        headers_with_note!(
+            "'source_msg_id', g.msg_id, 'attempts', g.read_ct, 'first_enqueued_at', n.first_enqueued_at,
+             'buried_at', $3, 'reason', $4, 'requeues', n.requeues"
+        ),
+        " from gone g ",
+        noted!(),
+        " returning msg_id"
+    ),
     &[INT8OID, INT4OID, TIMESTAMPTZOID, TEXTOID],
 );
 
-static DEAD_LETTERS: QueueStatement = QueueStatement::new(
-    "select d.msg_id,
-            coalesce(substring(d.headers -> 'hfs_lite' ->> 'attempts' from '^[0-9]{1,9}$')::integer, 0),
-            coalesce((jsonb_path_query_first_tz(d.headers,
-                       '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
-                       #>> '{}')::timestamptz, d.enqueued_at),
-            coalesce((jsonb_path_query_first_tz(d.headers,
-                       '$.hfs_lite.buried_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
-                       #>> '{}')::timestamptz, d.enqueued_at),
-            d.headers -> 'hfs_lite' ->> 'reason',
-            d.message,
-            case when jsonb_typeof(d.headers) = 'object'
-                 then coalesce(nullif(d.headers - 'hfs_lite', '{}'), d.headers -> 'hfs_lite' -> 'headers') else d.headers end
-       from {queue} d
-      order by d.msg_id
-      limit $1",
-    &[INT4OID],
+static REQUEUE: QueueStatement = QueueStatement::new(
+    concat!(
+        "with gone as (delete from {dead} where msg_id = $1 returning enqueued_at, message, headers)
+         insert into {queue} (vt, message, headers)
+         select $2, g.message, ",
+        headers_with_note!("'first_enqueued_at', n.first_enqueued_at, 'requeues', n.requeues + 1"),
+        " from gone g ",
+        noted!(),
+        " returning msg_id"
+    ),
+    &[INT8OID, TIMESTAMPTZOID],
 );
 
-static REQUEUE: QueueStatement = QueueStatement::new(
-    "with gone as (delete from {dead} where msg_id = $1 returning enqueued_at, message, headers)
-     insert into {queue} (vt, message, headers)
-     select $2, g.message,
-            case when jsonb_typeof(g.headers) = 'object' then g.headers else '{}' end || jsonb_build_object('hfs_lite',
-              case when jsonb_typeof(g.headers) <> 'object' then jsonb_build_object('headers', g.headers)
-                   when g.headers - 'hfs_lite' = '{}' and g.headers #> '{hfs_lite,headers}' is not null
-                   then jsonb_build_object('headers', g.headers #> '{hfs_lite,headers}') else '{}' end ||
-              jsonb_build_object(
-                'first_enqueued_at', coalesce(n.first_enqueued_at, g.enqueued_at),
-                'requeues', coalesce(n.requeues, 0) + 1))
-       from gone g
-      cross join lateral (
-        select (jsonb_path_query_first_tz(g.headers,
-                 '$.hfs_lite.first_enqueued_at.datetime() ? (@.type() == \"timestamp with time zone\")', '{}', true)
-                 #>> '{}')::timestamptz as first_enqueued_at,
-               substring(g.headers -> 'hfs_lite' ->> 'requeues' from '^[0-9]{1,9}$')::integer as requeues) n
-     returning msg_id",
-    &[INT8OID, TIMESTAMPTZOID],
+static DEAD_LETTERS: QueueStatement = QueueStatement::new(
+    concat!(
+        "select d.msg_id, coalesce(",
+        noted_count!("d.headers", "attempts"),
+        ", 0), coalesce(",
+        noted_instant!("d.headers", "first_enqueued_at"),
+        ", d.enqueued_at), coalesce(",
+        noted_instant!("d.headers", "buried_at"),
+        ", d.enqueued_at), d.headers -> 'hfs_lite' ->> 'reason', d.message,
+         case when jsonb_typeof(d.headers) = 'object'
+              then coalesce(nullif(d.headers - 'hfs_lite', '{}'), d.headers -> 'hfs_lite' -> 'headers') else d.headers end
+           from {queue} d
+          order by d.msg_id
+          limit $1"
+    ),
+    &[INT4OID],
 );
 
 /// Creates a consumer's queue `<topic>__<consumer>` and its dead-letter queue `<topic>__<consumer>__dead`, and binds
