@@ -33,6 +33,7 @@ reachable() {
 }
 if [ -z "${HFS_LITE_STATE:-}" ] && ! reachable "$root"; then
   state=/var/tmp/hfs_lite-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
+  if [ -e "$state" ] && [ ! -O "$state" ]; then die "$state belongs to somebody else; set HFS_LITE_STATE to another folder"; fi
 fi
 
 # A copy of PostgreSQL's programs and files, so that nothing is installed into the system's own PostgreSQL.
