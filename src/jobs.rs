@@ -18,6 +18,7 @@ static CLAIM_NEW: Statement = Statement::new(
     &[UUIDOID, VARCHAROID, VARCHAROID, VARCHAROID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID],
 );
 
+// A running job without a lease was never written by these functions, but an adopted table may hold one: nobody holds it.
 static CLAIM_AGAIN: Statement = Statement::new(
     c"update public.jobs
          set fencing_token = fencing_token + 1, status = 'running', claimed_by = $2, lease_expires_at = $3, error = null,

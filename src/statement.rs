@@ -562,8 +562,6 @@ unsafe impl<Row> RetAbi for TableIterator<'_, Row> {
 pub struct Value(Option<Datum>);
 
 impl Value {
-    pub const NULL: Value = Value(None);
-
     /// A value of type boolean.
     pub fn as_bool(self) -> Option<bool> {
         self.0.map(|datum| datum.value() != 0)
@@ -582,7 +580,7 @@ impl Value {
 
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Value::NULL, Into::into)
+        value.map_or(Value(None), Into::into)
     }
 }
 
@@ -595,7 +593,7 @@ macro_rules! by_value {
         }
     )*};
 }
-by_value!(i64, i32, bool);
+by_value!(i64, i32);
 
 /// Types that are passed through as the datum they came in: not copied, not decoded.
 macro_rules! by_datum {
