@@ -1,12 +1,4 @@
--- The event bus has no tables of its own: its queues, archives and bindings are pgmq's.
-
-alter function public.event_bus_subscribe(text, text) rows 1;
-comment on function public.event_bus_subscribe(text, text) is
-$$Creates a consumer's queue <topic>__<consumer> and its dead-letter queue <topic>__<consumer>__dead, and binds the queue to the topic; what is there already stays as it is. It may be called any number of times, also at once from many sessions.
-p_topic: words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'. p_consumer: the same without '.', not 'dead', and not ending in _vt_idx, _pkey or _msg_id_seq. The queue's name has at most 41 characters.
-Answers one row with the names of both queues.
-Errors: 22004 for NULL, 22023 for a name that breaks these rules, 40001 from PostgreSQL above READ COMMITTED.
-Since 0.1.0.$$;
+-- The event bus: its queues, archives and bindings are pgmq's.
 
 alter function public.event_bus_send(text, jsonb) rows 1;
 comment on function public.event_bus_send(text, jsonb) is
@@ -56,6 +48,14 @@ Answers for each dead letter: msg_id, attempts (how often it had been delivered)
 Errors: 22004 for NULL, 22023 for an empty name or out of range, 42704 for a dead-letter queue that does not exist.
 Since 0.1.0.$$;
 
+alter function public.event_bus_all_dead_letters(integer) rows 100;
+comment on function public.event_bus_all_dead_letters(integer) is
+$$Shows the dead letters of all queues, queue by queue in the order of their names, oldest first; it hides and counts nothing. The view hfs_lite_dead_letters shows them with their ages in words.
+p_limit: how many of each queue at most, 1 to 10,000; 100 unless given.
+Answers the queue's name, without __dead, and what event_bus_dead_letters answers of it.
+Errors: 22004 for NULL, 22023 out of range.
+Since 0.2.0.$$;
+
 alter function public.event_bus_requeue(text, bigint) rows 1;
 comment on function public.event_bus_requeue(text, bigint) is
 $$Moves one dead letter back into its queue, visible at once and with a fresh budget of deliveries, in one atomic move. Its headers keep first_enqueued_at and requeues under the key hfs_lite, so that the next burial knows.
@@ -63,3 +63,14 @@ p_queue: the consumer's queue, without __dead. p_msg_id: the dead letter's id.
 Answers one row with the message's new id. No row: there is no such dead letter (any more).
 Errors: 22004 for NULL, 22023 for an empty name, 42704 for a queue or a dead-letter queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
+
+alter function public.event_bus_sweep(text, timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.event_bus_sweep(text, timestamptz, integer) set enable_seqscan = off;
+alter function public.event_bus_sweep(text, timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.event_bus_sweep(text, timestamptz, integer) is
+$$Deletes old messages from a queue's archive, oldest first, skipping locked ones; what is in the queue stays.
+p_queue: any queue that pgmq has. p_cutoff: messages archived before this instant go. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted messages.
+Errors: 22004 for NULL, 22023 for an empty name, out of range or for an infinite instant, 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;

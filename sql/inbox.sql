@@ -9,11 +9,12 @@ create table public.inbox (
   -- The arbiter of every claim.
   primary key (source, event_id)
 )
--- A receipt is updated once, when its outcome is saved: with room on its page that update is HOT.
+-- A receipt is updated once, when its outcome is saved: room on its page keeps both versions together.
 with (fillfactor = 80);
--- What inbox_sweep_clients reads, oldest first. Its condition leaves the outcome out, so that saving one stays HOT, and
--- deliveries, which are never swept, are not in it.
-create index inbox_clients_idx on public.inbox (claimed_at) where request_fingerprint is not null;
+-- What the sweeps read, oldest first, each kind of row by itself: (d)eliveries, and (c)ompleted receipts. The (i)ncomplete ones
+-- between them are what hfs_lite_health looks for. One index, so that a claim has one to write.
+create index inbox_kept_idx on public.inbox (
+  (case when request_fingerprint is null then 'd'::"char" when outcome is null then 'i' else 'c' end), claimed_at);
 alter table public.inbox enable row level security, force row level security;
 
 comment on table public.inbox is
@@ -57,12 +58,26 @@ Errors: 22004 for NULL, 22023 for an empty text or a bare JSON null, 22001 for t
 Since 0.1.0.$$;
 
 alter function public.inbox_sweep_clients(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.inbox_sweep_clients(timestamptz, integer) set enable_seqscan = off;
+alter function public.inbox_sweep_clients(timestamptz, integer) set enable_bitmapscan = off;
 comment on function public.inbox_sweep_clients(timestamptz, integer) is
 $$Deletes old completed receipts of clients, oldest first, skipping locked ones; deliveries and receipts without an outcome stay.
 p_cutoff: receipts claimed before this instant go. p_batch: how many at most, 1 to 10,000.
 Answers one row with the number of deleted receipts.
 Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
+
+alter function public.inbox_sweep_events(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.inbox_sweep_events(timestamptz, integer) set enable_seqscan = off;
+alter function public.inbox_sweep_events(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.inbox_sweep_events(timestamptz, integer) is
+$$Deletes old deliveries, oldest first, skipping locked ones; clients' receipts stay. A delivery that comes again after that is done again, so keep them for longer than the sender repeats.
+p_cutoff: deliveries claimed before this instant go. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted deliveries.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
 
 alter function public.inbox_forget(text, text) rows 1;
 comment on function public.inbox_forget(text, text) is

@@ -15,8 +15,11 @@ create table public.jobs (
   created_at timestamptz not null,
   updated_at timestamptz not null
 )
--- A job is updated a few times: with room on its page and no index on what changes, these updates are HOT.
+-- A job is updated a few times: room on its page keeps its versions together.
 with (fillfactor = 70);
+-- What jobs_sweep reads (done jobs, oldest first), and what hfs_lite_health counts running and failed jobs by. Its price: an
+-- update of a job is not HOT any more.
+create index jobs_status_idx on public.jobs (status, updated_at);
 alter table public.jobs enable row level security, force row level security;
 
 comment on table public.jobs is
@@ -65,3 +68,14 @@ p_id: the job's id. p_token: the caller's fencing token, 1 or more. p_reason: wh
 Answers one row with the id. No row: the token is no longer the job's, or the job is not running; nothing changed.
 Errors: 22004 for a NULL id or token, 22023 for a token below 1 or an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
+
+alter function public.jobs_sweep(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.jobs_sweep(timestamptz, integer) set enable_seqscan = off;
+alter function public.jobs_sweep(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.jobs_sweep(timestamptz, integer) is
+$$Deletes old done jobs, oldest first, skipping locked ones; running and failed jobs stay. A job that is gone is not known any more: claimed under its key again, it is a new job.
+p_cutoff: jobs done before this instant go, by their updated_at. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted jobs.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;

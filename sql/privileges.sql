@@ -6,6 +6,7 @@ select pg_extension_config_dump('public.jobs', '');
 select pg_extension_config_dump('public.job_ticks', '');
 select pg_extension_config_dump('public.queue', '');
 select pg_extension_config_dump('public.inbox', '');
+select pg_extension_config_dump('public.event_bus_subscriptions', '');
 
 -- Nobody but the owner has any right at first: neither PUBLIC, nor the roles that a database's ALTER DEFAULT PRIVILEGES hands
 -- every new table and function to.
@@ -20,7 +21,7 @@ begin
       from pg_catalog.pg_depend d
       join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
       left join pg_catalog.pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
-      left join pg_catalog.pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid and c.relkind = 'r'
+      left join pg_catalog.pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid and c.relkind in ('r', 'v')
      cross join lateral (
        select distinct a.grantee
          from aclexplode(case d.classid when 'pg_proc'::regclass then coalesce(p.proacl, acldefault('f', p.proowner))

@@ -10,6 +10,8 @@ create table public.queue (
 );
 -- What queue_waiting reads, in its order. Rows leave it when they are sent, so its size is that of what waits.
 create index queue_waiting_idx on public.queue (created_at, id) where sent_at is null;
+-- What queue_sweep reads, oldest first.
+create index queue_sent_idx on public.queue (sent_at) where sent_at is not null;
 alter table public.queue enable row level security, force row level security;
 
 comment on table public.queue is
@@ -42,3 +44,14 @@ p_ids: the rows' ids; one that is unknown or stands twice is no error, and an em
 Answers nothing.
 Errors: 22004 for NULL, also inside the array, 22023 for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
+
+alter function public.queue_sweep(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.queue_sweep(timestamptz, integer) set enable_seqscan = off;
+alter function public.queue_sweep(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.queue_sweep(timestamptz, integer) is
+$$Deletes old sent rows of the outbox, oldest first, skipping locked ones; waiting rows stay.
+p_cutoff: rows sent before this instant go, by their sent_at. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted rows.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;

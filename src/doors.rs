@@ -1,4 +1,5 @@
-//! Doors: which role may call what. The functions are the only way to the tables, and EXECUTE on them the only right.
+//! Doors: which role may call what. The functions are the only way to the tables; EXECUTE on them, and
+//! SELECT on the views for people, are the only rights.
 
 use crate::argument;
 use crate::error::Error;
@@ -21,41 +22,59 @@ static BARRED: Statement = Statement::new(
     &[NAMEOID],
 );
 
-// Of the extension's functions, as commands: GRANT where the role lacks the right, so that a repeat writes nothing.
-// What a role of kind application gets is all but what only operators do.
+// Of the extension's members, as commands: GRANT where the role lacks the right, so that a repeat writes nothing. What a role
+// of kind application gets is all but what only operators do; what monitor gets is what changes nothing.
 static GRANTS: Statement = Statement::new(
-    c"select coalesce(string_agg(format('grant execute on function %s to %I', p.oid::regprocedure, $1), ';'), '')
-        from pg_catalog.pg_depend d
-        join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
-        join pg_catalog.pg_proc p on p.oid = d.objid
-       where d.refclassid = 'pg_catalog.pg_extension'::regclass and d.classid = 'pg_catalog.pg_proc'::regclass
-         and d.deptype = 'e'
-         and p.proname not in ('hfs_lite_grant', 'hfs_lite_revoke')
-         and ($2 = 'operator' or p.proname not in ('event_bus_subscribe', 'inbox_forget'))
-         and not exists (
-           select from aclexplode(p.proacl) a join pg_catalog.pg_roles r on r.oid = a.grantee
-            where r.rolname = $1 and a.privilege_type = 'EXECUTE')",
+    c"select coalesce(string_agg(g.command, ';'), '') from (
+        select format('grant execute on function %s to %I', p.oid::regprocedure, $1), p.proacl, 'EXECUTE'
+          from pg_catalog.pg_depend d
+          join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
+          join pg_catalog.pg_proc p on p.oid = d.objid
+         where d.refclassid = 'pg_catalog.pg_extension'::regclass and d.classid = 'pg_catalog.pg_proc'::regclass
+           and d.deptype = 'e'
+           and p.proname not in ('hfs_lite_grant', 'hfs_lite_revoke')
+           and case $2
+               when 'operator' then true
+               when 'application' then p.proname not in (
+                 'jobs_sweep', 'queue_sweep', 'inbox_sweep_events', 'inbox_forget', 'event_bus_subscribe',
+                 'event_bus_unsubscribe', 'event_bus_record', 'event_bus_check', 'event_bus_repair',
+                 'event_bus_all_dead_letters', 'event_bus_sweep', 'hfs_lite_health', 'hfs_lite_age')
+               when 'monitor' then p.proname in (
+                 'event_bus_check', 'event_bus_all_dead_letters', 'hfs_lite_health', 'hfs_lite_age') end
+        union all
+        select format('grant select on table %s to %I', v.oid::regclass, $1), v.relacl, 'SELECT'
+          from pg_catalog.pg_depend d
+          join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
+          join pg_catalog.pg_class v on v.oid = d.objid and v.relkind = 'v'
+         where d.refclassid = 'pg_catalog.pg_extension'::regclass and d.classid = 'pg_catalog.pg_class'::regclass
+           and d.deptype = 'e'
+           and $2 in ('operator', 'monitor')) g (command, acl, privilege)
+       where not exists (
+         select from aclexplode(g.acl) a join pg_catalog.pg_roles r on r.oid = a.grantee
+          where r.rolname = $1 and a.privilege_type = g.privilege)",
     &[NAMEOID, TEXTOID],
 );
 
 static REVOKES: Statement = Statement::new(
-    c"select coalesce(string_agg(format('revoke all on function %s from %I', p.oid::regprocedure, $1), ';'), '')
-        from pg_catalog.pg_depend d
-        join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
-        join pg_catalog.pg_proc p on p.oid = d.objid
-       where d.refclassid = 'pg_catalog.pg_extension'::regclass and d.classid = 'pg_catalog.pg_proc'::regclass
-         and d.deptype = 'e'
-         and p.proowner <> (select r.oid from pg_catalog.pg_roles r where r.rolname = $1)
-         and exists (
-           select from aclexplode(p.proacl) a join pg_catalog.pg_roles r on r.oid = a.grantee where r.rolname = $1)",
+    c"select coalesce(string_agg(format('revoke all on %s from %I', m.object, $1), ';'), '') from (
+        select case when d.classid = 'pg_catalog.pg_proc'::regclass then 'function ' || p.oid::regprocedure
+                    else 'table ' || v.oid::regclass end,
+               coalesce(p.proacl, v.relacl), coalesce(p.proowner, v.relowner)
+          from pg_catalog.pg_depend d
+          join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
+          left join pg_catalog.pg_proc p on p.oid = d.objid and d.classid = 'pg_catalog.pg_proc'::regclass
+          left join pg_catalog.pg_class v on v.oid = d.objid and d.classid = 'pg_catalog.pg_class'::regclass and v.relkind = 'v'
+         where d.refclassid = 'pg_catalog.pg_extension'::regclass and d.deptype = 'e') m (object, acl, owner)
+        join pg_catalog.pg_roles r on r.rolname = $1 and r.oid <> m.owner
+       where exists (select from aclexplode(m.acl) a where a.grantee = r.oid)",
     &[NAMEOID],
 );
 
 /// Gives a role what it needs to call the functions: EXECUTE, and nothing on any table or on schema pgmq. It may be
 /// called any number of times.
 ///
-/// p_role: the role. p_as: 'application' (every function but event_bus_subscribe and inbox_forget) or 'operator' (those
-/// too).
+/// p_role: the role. p_as: 'application' (the functions that applications call), 'operator' (those too that maintain and
+/// watch, and SELECT on the views) or 'monitor' (only those that watch, which change nothing, and the views).
 /// Answers nothing.
 /// Errors: 22004 for NULL, 22023 for another kind, and for anon, authenticated and roles that they are members of,
 /// 42704 for a role that does not exist, 42501 unless the extension's owner or a superuser calls.
@@ -65,8 +84,8 @@ static REVOKES: Statement = Statement::new(
 fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'application'")) {
     let role = existing_role(p_role);
     let kind = argument::non_empty("p_as", p_as);
-    if !matches!(kind.as_str(), "application" | "operator") {
-        Error::NotAllowed { argument: "p_as", came: kind.as_str(), allowed: "application, operator" }.raise();
+    if !matches!(kind.as_str(), "application" | "operator" | "monitor") {
+        Error::NotAllowed { argument: "p_as", came: kind.as_str(), allowed: "application, operator, monitor" }.raise();
     }
     if let Some(barred) = BARRED.value([role.into()]).as_text() {
         Error::RoleBarred { role: role.as_str(), barred: barred.as_str() }.raise();
@@ -76,7 +95,7 @@ fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'applicati
     }
 }
 
-/// Takes all rights on the functions back from a role. It may be called any number of times.
+/// Takes all rights on the functions and views back from a role. It may be called any number of times.
 ///
 /// p_role: the role.
 /// Answers nothing.

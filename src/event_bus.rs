@@ -4,7 +4,7 @@
 //! The statements name pgmq's columns and never its types: an update of pgmq drops its types with CASCADE.
 
 use crate::argument::{self, NAME, NO_CONTROLS};
-use crate::error::{self, Error, QUEUE_NAME};
+use crate::error::{self, Error};
 use crate::statement::{
     Call, Characters, Field, Fields, Instant, Jsonb, Queue, QueueStatement, Saved, Statement, TableIterator, Text,
     Varchar,
@@ -38,14 +38,6 @@ static PART: Statement = Statement::new(c"select ($1 #> $2::text[])::text", &[JS
 
 static TABLE: Statement =
     Statement::new(c"select lower('q_' || m.queue_name) from pgmq.meta m where m.queue_name = $1", &[TEXTOID]);
-
-static CREATE: Statement = Statement::new(c"select pgmq.create($1)", &[TEXTOID]);
-
-static BIND: Statement = Statement::new(
-    c"select pgmq.bind_topic($1, $2)
-       where not exists (select from pgmq.topic_bindings b where b.pattern = $1 and b.queue_name = $2)",
-    &[TEXTOID, TEXTOID],
-);
 
 static SEND: QueueStatement =
     QueueStatement::new("insert into {queue} (vt, message) values ($1, $2)", &[TIMESTAMPTZOID, JSONBOID]);
@@ -161,80 +153,46 @@ static REQUEUE: QueueStatement = QueueStatement::new(
     &[INT8OID, TIMESTAMPTZOID],
 );
 
-static DEAD_LETTERS: QueueStatement = QueueStatement::new(
-    concat!(
-        "select d.msg_id, coalesce(",
-        noted_count!("d.headers", "attempts"),
-        ", 0), coalesce(",
-        noted_instant!("d.headers", "first_enqueued_at"),
-        ", d.enqueued_at), coalesce(",
-        noted_instant!("d.headers", "buried_at"),
-        ", d.enqueued_at), d.headers -> 'hfs_lite' ->> 'reason', d.message,
-         case when jsonb_typeof(d.headers) = 'object'
-              then coalesce(nullif(d.headers - 'hfs_lite', '{}'), d.headers -> 'hfs_lite' -> 'headers') else d.headers end
-           from {queue} d
-          order by d.msg_id
-          limit $1"
-    ),
-    &[INT4OID],
+macro_rules! dead_letters {
+    ($first:literal) => {
+        concat!(
+            "select ",
+            $first,
+            "d.msg_id, coalesce(",
+            noted_count!("d.headers", "attempts"),
+            ", 0), coalesce(",
+            noted_instant!("d.headers", "first_enqueued_at"),
+            ", d.enqueued_at), coalesce(",
+            noted_instant!("d.headers", "buried_at"),
+            ", d.enqueued_at), d.headers -> 'hfs_lite' ->> 'reason', d.message,
+             case when jsonb_typeof(d.headers) = 'object'
+                  then coalesce(nullif(d.headers - 'hfs_lite', '{}'), d.headers -> 'hfs_lite' -> 'headers') else d.headers end
+               from {queue} d
+              order by d.msg_id
+              limit $1"
+        )
+    };
+}
+static DEAD_LETTERS: QueueStatement = QueueStatement::new(dead_letters!(""), &[INT4OID]);
+static ALL_DEAD_LETTERS: QueueStatement = QueueStatement::new(dead_letters!("$2, "), &[INT4OID, TEXTOID]);
+
+static DEAD_LETTER_QUEUES: Statement = Statement::new(
+    c"select left(m.queue_name, -6)::text from pgmq.meta m where m.queue_name like '%_\\_\\_dead' order by 1",
+    &[],
 );
 
-/// Creates a consumer's queue `<topic>__<consumer>` and its dead-letter queue `<topic>__<consumer>__dead`, and binds
-/// the queue to the topic; what is there already stays as it is. It may be called any number of times, also at once
-/// from many sessions.
-///
-/// p_topic: words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'. p_consumer: the same without '.',
-/// not 'dead', and not ending in _vt_idx, _pkey or _msg_id_seq. The queue's name has at most 41 characters.
-/// Answers one row with the names of both queues.
-/// Errors: 22004 for NULL, 22023 for a name that breaks these rules, 40001 from PostgreSQL above READ COMMITTED.
-/// Since 0.1.0.
-#[pg_extern(volatile, security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn event_bus_subscribe(
-    p_topic: Option<Text>,
-    p_consumer: Option<Text>,
-    call: Call,
-) -> TableIterator<'static, (name!(queue, Text), name!(dead_letter_queue, Text))> {
-    let topic = argument::non_empty("p_topic", p_topic);
-    if !is_words(topic.as_str(), ".-_") {
-        let allowed = "words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'; with the consumer's name and \
-                       the '__' between them at most 41 characters";
-        Error::NotAllowed { argument: "p_topic", came: topic.as_str(), allowed }.raise();
-    }
-    let consumer = argument::non_empty("p_consumer", p_consumer);
-    let name = consumer.as_str();
-    if !is_words(name, "-_") || name == "dead" || PGMQS_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-        let allowed = "words of a-z and 0-9, a letter first, joined by single '_' or '-'; not 'dead', and not ending in \
-                       _vt_idx, _pkey or _msg_id_seq; with the topic and the '__' between them at most 41 characters";
-        Error::NotAllowed { argument: "p_consumer", came: name, allowed }.raise();
-    }
-    let length = topic.as_str().len() + "__".len() + name.len();
-    if length > QUEUE_NAME {
-        Error::QueueNameTooLong { topic: topic.as_str(), consumer: name, length }.raise();
-    }
-    let queue = Text::new(&format!("{}__{}", topic.as_str(), name));
-    let dead = dead_letter_queue_of(queue);
-    for name in [queue, dead] {
-        // Above READ COMMITTED this backend can know a queue that the transaction's snapshot does not show to bind_topic.
-        if listed(name).is_none_or(|queue| !queue.exists()) {
-            CREATE.run([name.into()]);
-        }
-    }
-    BIND.run([topic.into(), queue.into()]);
-    call.row([queue.into(), dead.into()]);
-    call.done()
-}
-
-/// Names that pgmq gives to the index, key and sequence of a queue's table.
-const PGMQS_ENDINGS: [&str; 3] = ["_vt_idx", "_pkey", "_msg_id_seq"];
-
-/// Words of a-z and 0-9, a letter first, joined by single joints.
-fn is_words(text: &str, joints: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text
-            .split(|c| joints.contains(c))
-            .all(|word| !word.is_empty() && word.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
-}
+static SWEEP: QueueStatement = QueueStatement::new(
+    "with gone as (
+       delete from {archive} where ctid = any (array(
+         select a.ctid from {archive} a
+          where a.archived_at < $1
+          order by a.archived_at
+          limit $2
+            for update skip locked))
+       returning 1)
+     select count(*)::integer from gone",
+    &[TIMESTAMPTZOID, INT4OID],
+);
 
 /// Sends an envelope to every queue bound to a topic, in the caller's transaction: rolled back, nothing was sent.
 ///
@@ -292,8 +250,7 @@ fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (nam
     let now = Instant::now();
     let names = ROUTE.column([topic.into()]);
     let mut queues = 0;
-    for row in 0..names.rows() {
-        let Some(name) = names.text(row) else { continue };
+    for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
             Some(queue) => {
                 SEND.on(queue).run([now.into(), envelope.into()]);
@@ -499,6 +456,42 @@ fn event_bus_dead_letters(
     }
 }
 
+/// Shows the dead letters of all queues, queue by queue in the order of their names, oldest first; it hides and counts
+/// nothing. The view hfs_lite_dead_letters shows them with their ages in words.
+///
+/// p_limit: how many of each queue at most, 1 to 10,000; 100 unless given.
+/// Answers the queue's name, without __dead, and what event_bus_dead_letters answers of it.
+/// Errors: 22004 for NULL, 22023 out of range.
+/// Since 0.2.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+#[allow(clippy::type_complexity)]
+fn event_bus_all_dead_letters(
+    p_limit: default!(Option<i32>, "100"),
+    call: Call,
+) -> TableIterator<
+    'static,
+    (
+        name!(queue, Text),
+        name!(msg_id, i64),
+        name!(attempts, i32),
+        name!(enqueued_at, Instant),
+        name!(buried_at, Instant),
+        name!(reason, Text),
+        name!(message, Jsonb),
+        name!(headers, Jsonb),
+    ),
+> {
+    let limit = argument::batch("p_limit", p_limit);
+    let names = DEAD_LETTER_QUEUES.column([]);
+    for name in names.texts() {
+        if let Some(dead) = find(dead_letter_queue_of(name)).filter(|dead| dead.exists()) {
+            ALL_DEAD_LETTERS.on(dead).rows(call, [limit.into(), name.into()]);
+        }
+    }
+    call.done()
+}
+
 /// Moves one dead letter back into its queue, visible at once and with a fresh budget of deliveries, in one atomic
 /// move. Its headers keep first_enqueued_at and requeues under the key hfs_lite, so that the next burial knows.
 ///
@@ -519,17 +512,39 @@ fn event_bus_requeue(
     call.answer(REQUEUE.on(queue), [msg_id.into(), Instant::now().into()])
 }
 
-fn dead_letter_queue_of(queue: Text) -> Text {
+/// Deletes old messages from a queue's archive, oldest first, skipping locked ones; what is in the queue stays.
+///
+/// p_queue: any queue that pgmq has. p_cutoff: messages archived before this instant go. p_batch: how many at most, 1 to
+/// 10,000.
+/// Answers one row with the number of deleted messages.
+/// Errors: 22004 for NULL, 22023 for an empty name, out of range or for an infinite instant, 42704 for a queue that does
+/// not exist, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.2.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_sweep(
+    p_queue: Option<Text>,
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    let queue = existing_queue(p_queue);
+    let cutoff = argument::instant("p_cutoff", p_cutoff);
+    let batch = argument::batch("p_batch", p_batch);
+    call.answer(SWEEP.on(queue), [cutoff.into(), batch.into()])
+}
+
+pub fn dead_letter_queue_of(queue: Text) -> Text {
     Text::new(&format!("{}__dead", queue.as_str()))
 }
 
 /// The queue of this name that pgmq lists or that this backend has met, if there is one.
-fn find(name: Text) -> Option<Queue> {
+pub fn find(name: Text) -> Option<Queue> {
     Queue::met(name.as_str()).or_else(|| listed(name))
 }
 
 /// The queue of this name that pgmq lists, if there is one.
-fn listed(name: Text) -> Option<Queue> {
+pub fn listed(name: Text) -> Option<Queue> {
     let table = TABLE.value([name.into()]).as_text()?;
     Some(Queue::remember(name.as_str(), table.as_str()))
 }

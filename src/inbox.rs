@@ -62,17 +62,21 @@ static SAVE_OUTCOME: Statement = Statement::new(
     &[TEXTOID, TEXTOID, JSONBOID],
 );
 
+// $3 is a kind of row as inbox_kept_idx, whose expression this is, tells them apart. By ctid: the rows are found by that
+// index, oldest first, and an array of them leaves the planner nothing to scan.
 static SWEEP: Statement = Statement::new(
-    c"with old as materialized (
-        select source, event_id from public.inbox
-         where request_fingerprint is not null and outcome is not null and claimed_at < $1
-         order by claimed_at
-         limit $2
-           for update skip locked),
-      gone as (
-        delete from public.inbox i using old where i.source = old.source and i.event_id = old.event_id returning 1)
+    c"with gone as (
+        delete from public.inbox where ctid = any (array(
+          select i.ctid from public.inbox i
+           where case when i.request_fingerprint is null then 'd'::\"char\" when i.outcome is null then 'i' else 'c' end
+                 = $3::\"char\"
+             and i.claimed_at < $1
+           order by i.claimed_at
+           limit $2
+             for update skip locked))
+        returning 1)
       select count(*)::integer from gone",
-    &[TIMESTAMPTZOID, INT4OID],
+    &[TIMESTAMPTZOID, INT4OID, TEXTOID],
 );
 
 static FORGET: Statement = Statement::new(
@@ -255,9 +259,35 @@ fn inbox_sweep_clients(
     p_batch: Option<i32>,
     call: Call,
 ) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    sweep("c", p_cutoff, p_batch, call)
+}
+
+/// Deletes old deliveries, oldest first, skipping locked ones; clients' receipts stay. A delivery that comes again after
+/// that is done again, so keep them for longer than the sender repeats.
+///
+/// p_cutoff: deliveries claimed before this instant go. p_batch: how many at most, 1 to 10,000.
+/// Answers one row with the number of deleted deliveries.
+/// Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.2.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_sweep_events(
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    sweep("d", p_cutoff, p_batch, call)
+}
+
+fn sweep(
+    kind: &str,
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
     let cutoff = argument::instant("p_cutoff", p_cutoff);
     let batch = argument::batch("p_batch", p_batch);
-    call.answer(&SWEEP, [cutoff.into(), batch.into()])
+    call.answer(&SWEEP, [cutoff.into(), batch.into(), Text::new(kind).into()])
 }
 
 /// Deletes one row of the inbox, so that what it stands for can be done again: the operator's way out of a receipt that

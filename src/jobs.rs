@@ -4,7 +4,7 @@
 use crate::argument::{self, NAME};
 use crate::error::Error;
 use crate::statement::{Call, Instant, Jsonb, Saved, Statement, TableIterator, Text, Uuid, Varchar};
-use pgrx::pg_sys::{INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID};
+use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID};
 use pgrx::prelude::*;
 
 // A claim is one of two statements, each an atomic step of its own. As one, with ON CONFLICT DO UPDATE, a refused claim would
@@ -52,6 +52,20 @@ static FAIL: Statement = Statement::new(
        where id = $1 and fencing_token = $2 and status = 'running'
       returning id",
     &[UUIDOID, INT8OID, TEXTOID, TIMESTAMPTZOID],
+);
+
+// By ctid: the rows are found by the index, oldest first, and an array of them leaves the planner nothing to scan.
+static SWEEP: Statement = Statement::new(
+    c"with gone as (
+        delete from public.jobs where ctid = any (array(
+          select j.ctid from public.jobs j
+           where j.status = 'done' and j.updated_at < $1
+           order by j.updated_at
+           limit $2
+             for update skip locked))
+        returning 1)
+      select count(*)::integer from gone",
+    &[TIMESTAMPTZOID, INT4OID],
 );
 
 /// Claims a job by its key, or claims it again after it failed or its lease ended, in one atomic step.
@@ -172,4 +186,23 @@ fn job_fail(
     let token = argument::token("p_token", p_token);
     let now = argument::instant_or_now("p_now", p_now);
     call.answer(&FAIL, [id.into(), token.into(), p_reason.into(), now.into()])
+}
+
+/// Deletes old done jobs, oldest first, skipping locked ones; running and failed jobs stay. A job that is gone is not
+/// known any more: claimed under its key again, it is a new job.
+///
+/// p_cutoff: jobs done before this instant go, by their updated_at. p_batch: how many at most, 1 to 10,000.
+/// Answers one row with the number of deleted jobs.
+/// Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.2.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn jobs_sweep(
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    let cutoff = argument::instant("p_cutoff", p_cutoff);
+    let batch = argument::batch("p_batch", p_batch);
+    call.answer(&SWEEP, [cutoff.into(), batch.into()])
 }

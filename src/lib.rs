@@ -16,7 +16,9 @@ mod fingerprint;
 mod inbox;
 mod jobs;
 mod queue;
+mod subscriptions;
 mod ticks;
+mod watch;
 
 ::pgrx::pg_module_magic!(name, version);
 
@@ -25,13 +27,13 @@ extension_sql_file!("../sql/requirements.sql", bootstrap);
 extension_sql_file!(
     "../sql/jobs.sql",
     name = "jobs",
-    requires = [jobs::job_claim, jobs::job_advance, jobs::job_complete, jobs::job_fail]
+    requires = [jobs::job_claim, jobs::job_advance, jobs::job_complete, jobs::job_fail, jobs::jobs_sweep]
 );
 extension_sql_file!("../sql/ticks.sql", name = "ticks", requires = [ticks::job_tick_claim]);
 extension_sql_file!(
     "../sql/queue.sql",
     name = "queue",
-    requires = [queue::queue_write, queue::queue_waiting, queue::queue_mark_sent]
+    requires = [queue::queue_write, queue::queue_waiting, queue::queue_mark_sent, queue::queue_sweep]
 );
 extension_sql_file!(
     "../sql/inbox.sql",
@@ -42,6 +44,7 @@ extension_sql_file!(
         inbox::inbox_claim_request,
         inbox::inbox_save_client_outcome,
         inbox::inbox_sweep_clients,
+        inbox::inbox_sweep_events,
         inbox::inbox_forget
     ]
 );
@@ -54,15 +57,33 @@ extension_sql_file!(
     "../sql/event_bus.sql",
     name = "event_bus",
     requires = [
-        event_bus::event_bus_subscribe,
         event_bus::event_bus_send_envelope,
         event_bus::event_bus_send,
         event_bus::event_bus_read,
         event_bus::event_bus_archive,
         event_bus::event_bus_bury,
         event_bus::event_bus_dead_letters,
-        event_bus::event_bus_requeue
+        event_bus::event_bus_all_dead_letters,
+        event_bus::event_bus_requeue,
+        event_bus::event_bus_sweep
     ]
+);
+extension_sql_file!(
+    "../sql/subscriptions.sql",
+    name = "subscriptions",
+    requires = [
+        subscriptions::event_bus_subscribe,
+        subscriptions::event_bus_unsubscribe,
+        subscriptions::event_bus_record,
+        subscriptions::event_bus_check,
+        subscriptions::event_bus_repair
+    ]
+);
+extension_sql_file!(
+    "../sql/watch.sql",
+    name = "watch",
+    requires =
+        ["jobs", "ticks", "queue", "inbox", "event_bus", "subscriptions", watch::hfs_lite_health, watch::hfs_lite_age]
 );
 extension_sql_file!("../sql/doors.sql", name = "doors", requires = [doors::hfs_lite_grant, doors::hfs_lite_revoke]);
 extension_sql_file!("../sql/privileges.sql", finalize);

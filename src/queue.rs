@@ -31,6 +31,19 @@ static MARK_SENT: Statement = Statement::new(
     &[UUIDARRAYOID, TIMESTAMPTZOID],
 );
 
+static SWEEP: Statement = Statement::new(
+    c"with gone as (
+        delete from public.queue where ctid = any (array(
+          select q.ctid from public.queue q
+           where q.sent_at < $1
+           order by q.sent_at
+           limit $2
+             for update skip locked))
+        returning 1)
+      select count(*)::integer from gone",
+    &[TIMESTAMPTZOID, INT4OID],
+);
+
 /// Writes one row into the outbox, in the caller's transaction: rolled back, it was never there.
 ///
 /// p_queue: where it is to be carried, 1 to 200 characters. p_payload: what is to be carried. p_created_at: the row's
@@ -95,4 +108,22 @@ fn queue_mark_sent(p_ids: Option<Uuids>, p_sent_at: Option<Instant>) {
     }
     let sent_at = argument::instant_or_now("p_sent_at", p_sent_at);
     MARK_SENT.run([ids.into(), sent_at.into()]);
+}
+
+/// Deletes old sent rows of the outbox, oldest first, skipping locked ones; waiting rows stay.
+///
+/// p_cutoff: rows sent before this instant go, by their sent_at. p_batch: how many at most, 1 to 10,000.
+/// Answers one row with the number of deleted rows.
+/// Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.2.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn queue_sweep(
+    p_cutoff: Option<Instant>,
+    p_batch: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(deleted_count, i32),)> {
+    let cutoff = argument::instant("p_cutoff", p_cutoff);
+    let batch = argument::batch("p_batch", p_batch);
+    call.answer(&SWEEP, [cutoff.into(), batch.into()])
 }

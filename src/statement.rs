@@ -289,14 +289,9 @@ impl Column {
         if row < self.rows { unsafe { *self.values.add(row) } } else { Value(None) }
     }
 
-    /// How many rows there were.
-    pub fn rows(self) -> usize {
-        self.rows
-    }
-
-    /// The text in a row of a column of type text.
-    pub fn text(self, row: usize) -> Option<Text> {
-        self.get(row).0.map(Text)
+    /// The texts of a column of type text, without its NULLs.
+    pub fn texts(self) -> impl Iterator<Item = Text> {
+        (0..self.rows).filter_map(move |row| self.get(row).as_text())
     }
 }
 
@@ -593,7 +588,7 @@ macro_rules! by_value {
         }
     )*};
 }
-by_value!(i64, i32);
+by_value!(i64, i32, bool);
 
 /// Types that are passed through as the datum they came in: not copied, not decoded.
 macro_rules! by_datum {

@@ -1,0 +1,365 @@
+-- From 0.1.0 to 0.2.0: sweeps, recorded subscriptions, watching.
+--
+-- The indexes are what takes time on large tables, and writers wait for it: build each before the update with CREATE INDEX
+-- CONCURRENTLY under the same name, and it is found here.
+
+-- Sweeps.
+
+-- What jobs_sweep reads (done jobs, oldest first), and what hfs_lite_health counts running and failed jobs by. Its price: an
+-- update of a job is not HOT any more.
+create index if not exists jobs_status_idx on public.jobs (status, updated_at);
+
+create function public.jobs_sweep(
+  "p_cutoff" timestamptz,
+  "p_batch" INT
+) RETURNS TABLE (
+  "deleted_count" INT
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'jobs_sweep_wrapper';
+alter function public.jobs_sweep(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.jobs_sweep(timestamptz, integer) set enable_seqscan = off;
+alter function public.jobs_sweep(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.jobs_sweep(timestamptz, integer) is
+$$Deletes old done jobs, oldest first, skipping locked ones; running and failed jobs stay. A job that is gone is not known any more: claimed under its key again, it is a new job.
+p_cutoff: jobs done before this instant go, by their updated_at. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted jobs.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+-- What queue_sweep reads, oldest first.
+create index if not exists queue_sent_idx on public.queue (sent_at) where sent_at is not null;
+
+create function public.queue_sweep(
+  "p_cutoff" timestamptz,
+  "p_batch" INT
+) RETURNS TABLE (
+  "deleted_count" INT
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'queue_sweep_wrapper';
+alter function public.queue_sweep(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.queue_sweep(timestamptz, integer) set enable_seqscan = off;
+alter function public.queue_sweep(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.queue_sweep(timestamptz, integer) is
+$$Deletes old sent rows of the outbox, oldest first, skipping locked ones; waiting rows stay.
+p_cutoff: rows sent before this instant go, by their sent_at. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted rows.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+-- What the sweeps read, oldest first, each kind of row by itself: (d)eliveries, and (c)ompleted receipts. The (i)ncomplete ones
+-- between them are what hfs_lite_health looks for. One index, so that a claim has one to write.
+create index if not exists inbox_kept_idx on public.inbox (
+  (case when request_fingerprint is null then 'd'::"char" when outcome is null then 'i' else 'c' end), claimed_at);
+drop index public.inbox_clients_idx;
+
+alter function public.inbox_sweep_clients(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.inbox_sweep_clients(timestamptz, integer) set enable_seqscan = off;
+alter function public.inbox_sweep_clients(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.inbox_sweep_clients(timestamptz, integer) is
+$$Deletes old completed receipts of clients, oldest first, skipping locked ones; deliveries and receipts without an outcome stay.
+p_cutoff: receipts claimed before this instant go. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted receipts.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.1.0.$$;
+
+create function public.inbox_sweep_events(
+  "p_cutoff" timestamptz,
+  "p_batch" INT
+) RETURNS TABLE (
+  "deleted_count" INT
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'inbox_sweep_events_wrapper';
+alter function public.inbox_sweep_events(timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.inbox_sweep_events(timestamptz, integer) set enable_seqscan = off;
+alter function public.inbox_sweep_events(timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.inbox_sweep_events(timestamptz, integer) is
+$$Deletes old deliveries, oldest first, skipping locked ones; clients' receipts stay. A delivery that comes again after that is done again, so keep them for longer than the sender repeats.
+p_cutoff: deliveries claimed before this instant go. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted deliveries.
+Errors: 22004 for NULL, 22023 out of range or for an infinite instant, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+create function public.event_bus_all_dead_letters(
+  "p_limit" INT DEFAULT 100
+) RETURNS TABLE (
+  "queue" text,
+  "msg_id" bigint,
+  "attempts" INT,
+  "enqueued_at" timestamptz,
+  "buried_at" timestamptz,
+  "reason" text,
+  "message" jsonb,
+  "headers" jsonb
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_all_dead_letters_wrapper';
+alter function public.event_bus_all_dead_letters(integer) rows 100;
+comment on function public.event_bus_all_dead_letters(integer) is
+$$Shows the dead letters of all queues, queue by queue in the order of their names, oldest first; it hides and counts nothing. The view hfs_lite_dead_letters shows them with their ages in words.
+p_limit: how many of each queue at most, 1 to 10,000; 100 unless given.
+Answers the queue's name, without __dead, and what event_bus_dead_letters answers of it.
+Errors: 22004 for NULL, 22023 out of range.
+Since 0.2.0.$$;
+
+create function public.event_bus_sweep(
+  "p_queue" text,
+  "p_cutoff" timestamptz,
+  "p_batch" INT
+) RETURNS TABLE (
+  "deleted_count" INT
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_sweep_wrapper';
+alter function public.event_bus_sweep(text, timestamptz, integer) rows 1;
+-- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.
+alter function public.event_bus_sweep(text, timestamptz, integer) set enable_seqscan = off;
+alter function public.event_bus_sweep(text, timestamptz, integer) set enable_bitmapscan = off;
+comment on function public.event_bus_sweep(text, timestamptz, integer) is
+$$Deletes old messages from a queue's archive, oldest first, skipping locked ones; what is in the queue stays.
+p_queue: any queue that pgmq has. p_cutoff: messages archived before this instant go. p_batch: how many at most, 1 to 10,000.
+Answers one row with the number of deleted messages.
+Errors: 22004 for NULL, 22023 for an empty name, out of range or for an infinite instant, 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+-- Subscriptions of the event bus, recorded beside pgmq's own bindings. No foreign key leads to pgmq's tables: a parallel restore
+-- would load the two in any order.
+
+create table public.event_bus_subscriptions (
+  topic varchar(255) not null,
+  queue varchar(47) not null,
+  subscribed_at timestamptz not null default pg_catalog.now(),
+  primary key (topic, queue)
+);
+alter table public.event_bus_subscriptions enable row level security, force row level security;
+
+comment on table public.event_bus_subscriptions is
+  'Which queue is bound to which topic. Written by event_bus_subscribe, event_bus_unsubscribe and event_bus_record; event_bus_check compares it with what pgmq has.';
+comment on column public.event_bus_subscriptions.topic is 'The topic, or a pattern of topics where pgmq''s wildcards are used.';
+comment on column public.event_bus_subscriptions.queue is 'The queue that is bound to it.';
+comment on column public.event_bus_subscriptions.subscribed_at is 'When the subscription was recorded.';
+
+alter function public.event_bus_subscribe(text, text) rows 1;
+comment on function public.event_bus_subscribe(text, text) is
+$$Creates a consumer's queue `<topic>__<consumer>` and its dead-letter queue `<topic>__<consumer>__dead`, and binds the queue to the topic; what is there already stays as it is. The subscription is recorded in event_bus_subscriptions, so that event_bus_check knows what must be there. It may be called any number of times, also at once from many sessions.
+p_topic: words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'. p_consumer: the same without '.', not 'dead', and not ending in _vt_idx, _pkey or _msg_id_seq. The queue's name has at most 41 characters.
+Answers one row with the names of both queues.
+Errors: 22004 for NULL, 22023 for a name that breaks these rules, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.1.0.$$;
+
+create function public.event_bus_unsubscribe(
+  "p_topic" text,
+  "p_queue" text
+) RETURNS TABLE (
+  "topic" text,
+  "queue" text
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_unsubscribe_wrapper';
+alter function public.event_bus_unsubscribe(text, text) rows 1;
+comment on function public.event_bus_unsubscribe(text, text) is
+$$Ends a subscription: events of the topic are no longer sent to the queue, and the record of it is deleted. The queue, its dead-letter queue and what they hold stay.
+p_topic: the topic or pattern that the queue is bound to. p_queue: the queue.
+Answers one row with both. No row: there was no such binding and no record of one.
+Errors: 22004 for NULL, 22023 for an empty text, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+create function public.event_bus_record(
+  "p_queue" text DEFAULT NULL
+) RETURNS TABLE (
+  "topic" text,
+  "queue" text
+)
+VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_record_wrapper';
+alter function public.event_bus_record(text) rows 10;
+comment on function public.event_bus_record(text) is
+$$Records the bindings that pgmq has and event_bus_subscriptions lacks, such as those that a migration made with pgmq.bind_topic, so that event_bus_check knows what must be there.
+p_queue: of this queue only; NULL means of all queues.
+Answers one row for each subscription recorded now, by queue and topic.
+Errors: 22023 for an empty name, 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+create function public.event_bus_check(
+
+) RETURNS TABLE (
+  "problem" text,
+  "topic" text,
+  "queue" text,
+  "mend" text,
+  "repairable" bool
+)
+STRICT VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_check_wrapper';
+alter function public.event_bus_check() rows 10;
+comment on function public.event_bus_check() is
+$$Lists what is wrong with the event bus; it changes nothing. Ask it after a restore.
+Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems: pgmq_too_old (older than 1.11.1; nothing else is looked for), queue_missing (a queue that is recorded or bound), table_missing (a queue without its table or its archive), dead_letter_queue_missing (the queue is named), binding_missing (it is recorded, and pgmq has none), subscription_not_recorded (pgmq has a binding of which there is no record), dead_letter_queue_orphaned (its queue is gone), other_owner (a queue's table belongs to another role than the extension's owner, so its triggers would run with the extension owner's rights). No row: all is well.
+Since 0.2.0.$$;
+
+create function public.event_bus_repair(
+
+) RETURNS TABLE (
+  "problem" text,
+  "topic" text,
+  "queue" text,
+  "mend" text
+)
+STRICT VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'event_bus_repair_wrapper';
+alter function public.event_bus_repair() rows 10;
+comment on function public.event_bus_repair() is
+$$Mends what event_bus_check lists as repairable: queues, tables and dead-letter queues that are missing are made, and recorded subscriptions that are not bound are bound. No message is lost: a table that is there is taken as it is. It may be called any number of times, also at once from many sessions.
+Answers a row for each problem that was mended, as event_bus_check listed it. No row: there was nothing to mend.
+Errors: 40001 from PostgreSQL above READ COMMITTED.
+Since 0.2.0.$$;
+
+-- Watching.
+
+create function public.hfs_lite_health(
+
+) RETURNS TABLE (
+  "area" text,
+  "name" text,
+  "metric" text,
+  "value" double precision,
+  "unit" text
+)
+STRICT VOLATILE SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'hfs_lite_health_wrapper';
+-- Watching. The views run with the rights of the extension's owner, so SELECT on a view is all that a person needs.
+
+alter function public.hfs_lite_health() rows 30;
+-- Its numbers come from indexes, whatever the planner thinks that a scan would save.
+alter function public.hfs_lite_health() set enable_seqscan = off;
+alter function public.hfs_lite_health() set enable_bitmapscan = off;
+comment on function public.hfs_lite_health() is
+$$Says how the work stands: what waits, runs, is stuck or dead, and since when. It reads no more than 10,000 index entries for a number, so a count of 10,000 means that many or more, and it answers in a moment whatever the size of the tables.
+Answers rows of area, name, metric, value and unit, always in one order. area jobs: running, lease_ended (running, and the lease is over), failed, oldest_failed_age, to_sweep (done, and older than hfs_lite.retain_jobs). area queue: waiting, oldest_waiting_age, to_sweep (sent, and older than hfs_lite.retain_queue). area inbox: incomplete (receipts claimed more than a minute ago that have no outcome), oldest_incomplete_age. area event_bus, for each queue by name: visible, in_flight (hidden), oldest_age, dead (in its dead-letter queue; no row where it has none). Each also dead_tuples, as PostgreSQL's statistics have them. Ages are in seconds; NULL where there is nothing.
+Since 0.2.0.$$;
+
+create function public.hfs_lite_age(
+  "p_instant" timestamptz,
+  "p_now" timestamptz DEFAULT NULL
+) RETURNS text
+VOLATILE PARALLEL SAFE
+LANGUAGE c
+AS 'MODULE_PATHNAME', 'hfs_lite_age_wrapper';
+comment on function public.hfs_lite_age(timestamptz, timestamptz) is
+$$The time since an instant, or until it, in words: the largest unit that fits, as in '3 minutes', '1 day' and 'in 2 hours'.
+p_instant: the instant. p_now: the caller's instant; NULL means the database's clock.
+Answers the words; NULL for a NULL or an infinite p_instant.
+Errors: 22023 for an infinite p_now.
+Since 0.2.0.$$;
+
+create view public.hfs_lite_jobs as
+select j.kind, j.job_key, case when j.status = 'running' and j.lease_expires_at < clock_timestamp() then 'lease ended'
+                               else j.status::text end as state,
+       j.current_step, j.claimed_by, public.hfs_lite_age(j.lease_expires_at) as lease_end,
+       public.hfs_lite_age(j.created_at) as age, public.hfs_lite_age(j.updated_at) as last_write, j.error, j.fencing_token, j.id
+  from public.jobs j;
+comment on view public.hfs_lite_jobs is
+  'The jobs, for people: state is running, lease ended, failed or done; lease_end, age and last_write are in words.';
+
+create view public.hfs_lite_outbox as
+select q.queue, case when q.sent_at is null then 'waiting' else 'sent' end as state, public.hfs_lite_age(q.created_at) as age,
+       public.hfs_lite_age(q.sent_at) as sent, q.correlation_id, q.payload, q.created_at, q.id
+  from public.queue q;
+comment on view public.hfs_lite_outbox is
+  'The outbox, for people: state is waiting or sent; age and sent are in words.';
+
+create view public.hfs_lite_dead_letters as
+select d.queue, d.msg_id, d.reason, d.attempts, public.hfs_lite_age(d.enqueued_at) as age,
+       public.hfs_lite_age(d.buried_at) as buried, d.message, d.headers
+  from public.event_bus_all_dead_letters(10000) d;
+comment on view public.hfs_lite_dead_letters is
+  'The dead letters of all consumers, for people: at most 10,000 of each queue; age (since the first enqueueing) and buried are in words.';
+
+-- Doors.
+
+comment on function public.hfs_lite_grant(name, text) is
+$$Gives a role what it needs to call the functions: EXECUTE, and nothing on any table or on schema pgmq. It may be called any number of times.
+p_role: the role. p_as: 'application' (the functions that applications call), 'operator' (those too that maintain and watch, and SELECT on the views) or 'monitor' (only those that watch, which change nothing, and the views).
+Answers nothing.
+Errors: 22004 for NULL, 22023 for another kind, and for anon, authenticated and roles that they are members of, 42704 for a role that does not exist, 42501 unless the extension's owner or a superuser calls.
+Since 0.1.0.$$;
+
+comment on function public.hfs_lite_revoke(name) is
+$$Takes all rights on the functions and views back from a role. It may be called any number of times.
+p_role: the role.
+Answers nothing.
+Errors: 22004 for NULL, 42704 for a role that does not exist, 42501 unless the extension's owner or a superuser calls.
+Since 0.1.0.$$;
+
+-- What is dumped, and who may do what.
+select pg_catalog.pg_extension_config_dump('public.event_bus_subscriptions', '');
+
+-- Nobody but the owner has a right on what is new: not PUBLIC, nor the roles of ALTER DEFAULT PRIVILEGES. Then the operators, who
+-- are known by the right to call inbox_forget, get theirs.
+do $$
+declare
+  new_one record;
+  role record;
+begin
+  for new_one in
+    select case when p.oid is not null then 'function ' || p.oid::pg_catalog.regprocedure
+                else 'table ' || c.oid::pg_catalog.regclass end as name,
+           case when p.oid is not null then 'execute' when c.relkind = 'v' then 'select' end as operators_right,
+           coalesce(p.proacl, c.relacl) as acl, coalesce(p.proowner, c.relowner) as owner, p.oid is not null as is_function
+      from pg_catalog.pg_depend d
+      join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
+      left join pg_catalog.pg_proc p on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and p.oid = d.objid
+      left join pg_catalog.pg_class c on d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and c.oid = d.objid
+     where d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass and d.deptype = 'e'
+       and (p.proname in ('jobs_sweep', 'queue_sweep', 'inbox_sweep_events', 'event_bus_unsubscribe', 'event_bus_record',
+                          'event_bus_check', 'event_bus_repair', 'event_bus_all_dead_letters', 'event_bus_sweep',
+                          'hfs_lite_health', 'hfs_lite_age')
+            or c.relname in ('event_bus_subscriptions', 'hfs_lite_jobs', 'hfs_lite_outbox', 'hfs_lite_dead_letters'))
+  loop
+    for role in
+      select distinct coalesce(pg_catalog.quote_ident(r.rolname), 'public') as name
+        from pg_catalog.aclexplode(coalesce(new_one.acl, pg_catalog.acldefault(
+               case when new_one.is_function then 'f' else 'r' end::"char", new_one.owner))) a
+        left join pg_catalog.pg_roles r on r.oid = a.grantee
+       where a.grantee <> new_one.owner
+    loop
+      execute pg_catalog.format('revoke all on %s from %s', new_one.name, role.name);
+    end loop;
+    for role in
+      select pg_catalog.quote_ident(r.rolname) as name
+        from pg_catalog.pg_proc p
+        cross join lateral pg_catalog.aclexplode(p.proacl) a
+        join pg_catalog.pg_roles r on r.oid = a.grantee
+       where p.oid = 'public.inbox_forget(text, text)'::pg_catalog.regprocedure and a.grantee <> p.proowner
+         and new_one.operators_right is not null
+    loop
+      execute pg_catalog.format('grant %s on %s to %s', new_one.operators_right, new_one.name, role.name);
+    end loop;
+  end loop;
+end $$;
