@@ -311,6 +311,25 @@ fn every_table_stands_in_the_reference_with_the_type_and_the_comment_of_each_col
 }
 
 #[test]
+fn every_view_stands_in_the_reference_with_its_comment_and_its_columns() {
+    let database = Database::new();
+    let views = rows(
+        &mut database.connect(),
+        "select c.relname, obj_description(c.oid, 'pg_class'), string_agg(a.attname, ', ' order by a.attnum)
+           from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+          where c.relkind = 'v' and c.relnamespace = 'public'::regnamespace
+          group by c.oid order by c.relname",
+    );
+    let mut sections = sections("### View `", "`");
+    sections.sort();
+    assert_eq!(sections.len(), views.len(), "the views of docs/reference.md, and of the catalog");
+    for (view, (name, text)) in views.iter().zip(&sections) {
+        assert_eq!(name, &view[0]);
+        assert_eq!(plain(text), format!("{} Columns: {}.", plain(&view[1]), view[2]), "docs/reference.md, view {name}");
+    }
+}
+
+#[test]
 fn no_page_names_a_function_or_a_column_that_is_not_there() {
     let database = Database::new();
     let mut session = database.connect();
@@ -374,6 +393,8 @@ fn the_rustdoc_of_each_function_says_what_its_comment_says() {
         include_str!("../src/inbox.rs"),
         include_str!("../src/fingerprint.rs"),
         include_str!("../src/event_bus.rs"),
+        include_str!("../src/subscriptions.rs"),
+        include_str!("../src/watch.rs"),
         include_str!("../src/doors.rs"),
     ];
     let database = Database::new();

@@ -30,7 +30,26 @@ const APPLICATION: [&str; 22] = [
     "queue_write",
     "request_fingerprint",
 ];
-const OPERATOR_TOO: [&str; 2] = ["event_bus_subscribe", "inbox_forget"];
+const OPERATOR_TOO: [&str; 13] = [
+    "event_bus_all_dead_letters",
+    "event_bus_check",
+    "event_bus_record",
+    "event_bus_repair",
+    "event_bus_subscribe",
+    "event_bus_sweep",
+    "event_bus_unsubscribe",
+    "hfs_lite_age",
+    "hfs_lite_health",
+    "inbox_forget",
+    "inbox_sweep_events",
+    "jobs_sweep",
+    "queue_sweep",
+];
+/// What changes nothing.
+const MONITOR: [&str; 4] = ["event_bus_all_dead_letters", "event_bus_check", "hfs_lite_age", "hfs_lite_health"];
+const TABLES: [&str; 5] =
+    ["public.event_bus_subscriptions", "public.inbox", "public.job_ticks", "public.jobs", "public.queue"];
+const VIEWS: [&str; 3] = ["public.hfs_lite_dead_letters", "public.hfs_lite_jobs", "public.hfs_lite_outbox"];
 const SUPERUSER: [&str; 2] = ["hfs_lite_grant", "hfs_lite_revoke"];
 
 /// The extension's functions; those of its tests are in another schema.
@@ -57,13 +76,16 @@ fn rights(superuser: &mut Client) -> Vec<Vec<String>> {
            left join pg_roles r on r.oid = a.grantee
           where a.grantee <> p.proowner and r.rolname is distinct from 'app_be'"
     );
-    let on_tables = "select c.oid::regclass::text, coalesce(r.rolname, 'PUBLIC'), a.privilege_type
+    let relations = format!("(array['{}']::regclass[])", [&TABLES[..], &VIEWS].concat().join("', '"));
+    let on_tables = format!(
+        "select c.oid::regclass::text, coalesce(r.rolname, 'PUBLIC'), a.privilege_type
            from pg_class c cross join aclexplode(c.relacl) a left join pg_roles r on r.oid = a.grantee
-          where c.relname in ('jobs', 'job_ticks', 'queue', 'inbox') and c.relnamespace = 'public'::regnamespace
-            and a.grantee <> c.relowner";
-    let on_columns = "select attrelid::regclass || '.' || attname, '', '' from pg_attribute
-          where attrelid in ('jobs'::regclass, 'job_ticks'::regclass, 'queue'::regclass, 'inbox'::regclass)
-            and attacl is not null";
+          where c.oid = any {relations} and a.grantee <> c.relowner"
+    );
+    let on_columns = format!(
+        "select attrelid::regclass || '.' || attname, '', '' from pg_attribute
+          where attrelid = any {relations} and attacl is not null"
+    );
     rows(superuser, &format!("{on_functions} union all {on_tables} union all {on_columns} order by 1, 2, 3"))
 }
 
@@ -92,9 +114,25 @@ const CALLS: [&str; 22] = [
     "select * from public.event_bus_dead_letters('order.created__billing', '10')",
     "select * from public.event_bus_requeue('order.created__billing', '1')",
 ];
-const OPERATORS_CALLS: [&str; 2] = [
+const OPERATORS_CALLS: [&str; 9] = [
     "select * from public.event_bus_subscribe('order.created', 'billing')",
     "select * from public.inbox_forget('door', '1')",
+    "select * from public.jobs_sweep('2000-01-01', '10')",
+    "select * from public.queue_sweep('2000-01-01', '10')",
+    "select * from public.inbox_sweep_events('2000-01-01', '10')",
+    "select * from public.event_bus_sweep('order.created__billing', '2000-01-01', '10')",
+    "select * from public.event_bus_unsubscribe('order.created', 'no queue')",
+    "select * from public.event_bus_record()",
+    "select * from public.event_bus_repair()",
+];
+const MONITORS_CALLS: [&str; 7] = [
+    "select * from public.event_bus_all_dead_letters()",
+    "select * from public.event_bus_check()",
+    "select * from public.hfs_lite_health()",
+    "select * from public.hfs_lite_age('2026-01-01')",
+    "select * from public.hfs_lite_jobs",
+    "select * from public.hfs_lite_outbox",
+    "select * from public.hfs_lite_dead_letters",
 ];
 
 #[test]
@@ -108,13 +146,17 @@ fn a_role_may_call_what_its_kind_may_and_nothing_else() {
     operators.sort_unstable();
     assert_eq!(callable(&mut superuser, "app_be"), APPLICATION);
     assert_eq!(callable(&mut superuser, "operator"), operators);
+    superuser
+        .batch_execute("create role monitor_of_this_test; select hfs_lite_grant('monitor_of_this_test', 'monitor')")
+        .unwrap();
+    assert_eq!(callable(&mut superuser, "monitor_of_this_test"), MONITOR);
     assert!(callable(&mut superuser, "anon").is_empty());
     assert!(callable(&mut superuser, "authenticated").is_empty());
 
     // And so it is when they call.
     let mut operator = database.connect_as("operator");
     let mut session = database.connect_as("app_be");
-    for call in OPERATORS_CALLS.iter().chain(&CALLS) {
+    for call in OPERATORS_CALLS.iter().chain(&MONITORS_CALLS).chain(&CALLS) {
         rows(&mut operator, call);
     }
     for call in CALLS {
@@ -122,7 +164,7 @@ fn a_role_may_call_what_its_kind_may_and_nothing_else() {
     }
     let before = contents(&mut superuser);
     let grant = ["select public.hfs_lite_grant('app_be')", "select public.hfs_lite_revoke('operator')"];
-    for call in OPERATORS_CALLS.iter().chain(&grant) {
+    for call in OPERATORS_CALLS.iter().chain(&MONITORS_CALLS).chain(&grant) {
         assert_eq!(refusal(session.simple_query(call)).code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{call}");
     }
     for call in grant {
@@ -131,11 +173,21 @@ fn a_role_may_call_what_its_kind_may_and_nothing_else() {
     for role in ["anon", "authenticated"] {
         let mut browser = database.connect();
         browser.batch_execute(&format!("set role {role}")).unwrap();
-        for call in CALLS.iter().chain(&OPERATORS_CALLS).chain(&grant) {
+        for call in CALLS.iter().chain(&OPERATORS_CALLS).chain(&MONITORS_CALLS).chain(&grant) {
             assert_eq!(refusal(browser.simple_query(call)).code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{role}: {call}");
         }
     }
+    let mut monitor = database.connect();
+    monitor.batch_execute("set role monitor_of_this_test").unwrap();
+    for call in MONITORS_CALLS {
+        rows(&mut monitor, call);
+    }
+    for call in CALLS.iter().chain(&OPERATORS_CALLS).chain(&grant) {
+        assert_eq!(refusal(monitor.simple_query(call)).code(), &SqlState::INSUFFICIENT_PRIVILEGE, "monitor: {call}");
+    }
     assert_eq!(contents(&mut superuser), before);
+    monitor.batch_execute("reset role").unwrap();
+    superuser.batch_execute("select hfs_lite_revoke('monitor_of_this_test'); drop role monitor_of_this_test").unwrap();
 }
 
 #[test]
@@ -145,7 +197,7 @@ fn no_role_but_the_owner_has_a_right_on_a_table_or_on_schema_pgmq() {
     rows(&mut superuser, OPERATORS_CALLS[0]);
     let on_tables = "select r.rolname, c.oid::regclass
           from pg_class c cross join pg_roles r
-         where c.relkind in ('r', 'S', 'v') and c.relnamespace in ('public'::regnamespace, 'pgmq'::regnamespace)
+         where c.relkind in ('r', 'S') and c.relnamespace in ('public'::regnamespace, 'pgmq'::regnamespace)
            and r.rolname in ('app_be', 'operator', 'anon', 'authenticated')
            and case when c.relkind = 'S' then has_sequence_privilege(r.oid, c.oid, 'usage, select, update')
                     else has_table_privilege(r.oid, c.oid,
@@ -156,16 +208,17 @@ fn no_role_but_the_owner_has_a_right_on_a_table_or_on_schema_pgmq() {
     let on_schema = "select r from unnest(array['app_be', 'operator', 'anon', 'authenticated']) r
          where has_schema_privilege(r, 'pgmq', 'usage, create') or has_schema_privilege(r, 'public', 'create')";
     assert!(rows(&mut superuser, on_schema).is_empty());
-    let guarded = "select relname from pg_class where relrowsecurity and relforcerowsecurity
-          and relnamespace = 'public'::regnamespace and relname in ('jobs', 'job_ticks', 'queue', 'inbox')";
-    assert_eq!(rows(&mut superuser, guarded).len(), 4, "row level security is enabled and forced");
+    let guarded = "select 'public.' || relname from pg_class where relrowsecurity and relforcerowsecurity
+          and relnamespace = 'public'::regnamespace order by 1";
+    assert_eq!(column(&mut superuser, guarded), TABLES, "row level security is enabled and forced");
     let mut session = database.connect_as("app_be");
-    for table in ["public.jobs", "public.job_ticks", "public.queue", "public.inbox", "pgmq.meta"] {
-        for statement in [
-            format!("select from {table}"),
-            format!("delete from {table}"),
-            format!("insert into {table} default values"),
-        ] {
+    for table in TABLES.iter().chain(&VIEWS).chain(&["pgmq.meta"]) {
+        let mut statements = vec![format!("select from {table}")];
+        // Some views cannot be written at all, whatever the rights.
+        if !VIEWS.contains(table) {
+            statements.extend([format!("delete from {table}"), format!("insert into {table} default values")]);
+        }
+        for statement in statements {
             assert_eq!(
                 refusal(session.simple_query(&statement)).code(),
                 &SqlState::INSUFFICIENT_PRIVILEGE,
@@ -195,8 +248,8 @@ fn default_privileges_of_the_database_open_nothing() {
         assert!(callable(&mut superuser, role).is_empty(), "{role}");
     }
     let mut session = database.connect_as("app_be");
-    for table in ["jobs", "job_ticks", "queue", "inbox"] {
-        let select = format!("select from public.{table}");
+    for table in TABLES.iter().chain(&VIEWS) {
+        let select = format!("select from {table}");
         assert_eq!(refusal(session.simple_query(&select)).code(), &SqlState::INSUFFICIENT_PRIVILEGE, "{table}");
     }
 }
@@ -209,11 +262,11 @@ fn public_has_no_right_and_only_app_be_and_those_granted_have_one() {
     assert_eq!(rights(&mut superuser), Vec::<Vec<String>>::new());
     assert_eq!(callable(&mut superuser, "app_be"), APPLICATION);
     assert!(callable(&mut superuser, "operator").is_empty());
-    // Each right is EXECUTE, without the right to pass it on.
+    // Each right is EXECUTE, or SELECT on a view, without the right to pass it on.
     superuser.batch_execute("select hfs_lite_grant('operator', 'operator')").unwrap();
     let granted = rights(&mut superuser);
-    assert_eq!(granted.len(), 24);
-    assert!(granted.iter().all(|right| right[1..] == ["operator", "EXECUTE"]), "{granted:?}");
+    let on = |privilege: &str| granted.iter().filter(|right| right[1..] == ["operator", privilege]).count();
+    assert_eq!((on("EXECUTE"), on("SELECT"), granted.len()), (35, 3, 38), "{granted:?}");
     let passed_on = format!(
         "select count(*) from {FUNCTIONS} p, aclexplode(p.proacl) a where a.is_grantable and a.grantee <> p.proowner"
     );
@@ -225,7 +278,11 @@ fn granting_and_revoking_may_be_repeated() {
     let database = Database::new();
     let mut superuser = database.connect();
     superuser.batch_execute("begin; create role worker; create role \"it's \"\"x\"\" \\ %I;\"").unwrap();
-    let rights = format!("select p.ctid, p.xmin, p.proacl from {FUNCTIONS} p order by p.oid");
+    let rights = format!(
+        "select p.ctid, p.xmin, p.proacl::text from {FUNCTIONS} p
+         union all select ctid, xmin, relacl::text from pg_class where oid = any ('{{{}}}'::regclass[]) order by 3, 1",
+        VIEWS.join(",")
+    );
     for role in ["worker", "it's \"x\" \\ %I;"] {
         let name = quoted(role);
         let before = rows(&mut superuser, &rights).into_iter().map(|mut row| row.remove(2)).collect::<Vec<_>>();
@@ -238,7 +295,7 @@ fn granting_and_revoking_may_be_repeated() {
             assert_eq!(callable(&mut superuser, role), APPLICATION);
         }
         rows(&mut superuser, &format!("select hfs_lite_grant({name}, 'operator')"));
-        assert_eq!(callable(&mut superuser, role).len(), 24, "an application may become an operator");
+        assert_eq!(callable(&mut superuser, role).len(), 35, "an application may become an operator");
         let once = rows(&mut superuser, &rights);
         rows(&mut superuser, &format!("select hfs_lite_grant({name}, 'operator')"));
         assert_eq!(rows(&mut superuser, &rights), once, "a repeat writes nothing");
@@ -459,6 +516,9 @@ fn a_hostile_search_path_of_the_caller_does_not_matter() {
              set search_path = hostile, pg_temp, public, pg_catalog",
         )
         .unwrap();
+    let mut operator = database.connect_as("operator");
+    superuser.batch_execute("grant usage on schema hostile to operator").unwrap();
+    operator.batch_execute("set search_path = hostile, pg_temp, public, pg_catalog").unwrap();
     // The trap works: an operator and a function of the schema come first.
     assert!(refusal(session.simple_query("select 'a'::text = 'b'::text")).message().contains("hijacked as app_be"));
     assert!(refusal(session.simple_query("select now()")).message().contains("hijacked as app_be"));
@@ -468,32 +528,35 @@ fn a_hostile_search_path_of_the_caller_does_not_matter() {
         for call in CALLS {
             answers += rows(&mut session, call).len();
         }
+        for call in OPERATORS_CALLS.iter().chain(&MONITORS_CALLS) {
+            rows(&mut operator, call);
+        }
         assert_eq!(value(&mut session, "show search_path"), "hostile, pg_temp, public, pg_catalog");
     }
     assert!(answers > 20, "{answers}");
     assert_eq!(value(&mut superuser, "select count(*) from public.jobs"), "1");
     assert_eq!(value(&mut superuser, "select count(*) from public.queue"), "2");
-    assert_eq!(value(&mut superuser, "select count(*) from public.inbox"), "3");
+    assert_eq!(value(&mut superuser, "select count(*) from public.inbox"), "2", "one of three was forgotten");
     // The superuser's doors are called with the same path.
     superuser.batch_execute("set search_path = hostile, pg_temp, public, pg_catalog").unwrap();
     superuser.batch_execute("select public.hfs_lite_revoke('operator'::pg_catalog.name)").unwrap();
     superuser.batch_execute("select public.hfs_lite_grant('operator'::pg_catalog.name, 'operator')").unwrap();
     superuser.batch_execute("reset search_path").unwrap();
-    assert_eq!(callable(&mut superuser, "operator").len(), 24);
+    assert_eq!(callable(&mut superuser, "operator").len(), 35);
 }
 
 #[test]
 fn in_a_read_only_transaction_what_writes_gets_postgresqls_own_error() {
     let database = Database::new();
     rows(&mut database.connect(), OPERATORS_CALLS[0]);
-    let mut session = database.connect_as("app_be");
+    let mut session = database.connect_as("operator");
     let before = contents(&mut database.connect());
     session.batch_execute("begin read only").unwrap();
-    for call in CALLS {
+    for call in CALLS.iter().chain(&OPERATORS_CALLS).chain(&MONITORS_CALLS) {
         session.batch_execute("savepoint s").unwrap();
         let result = session.simple_query(call);
         let only_read = ["canonical_json", "request_fingerprint", "event_bus_dead_letters"];
-        if only_read.iter().any(|function| call.contains(function)) {
+        if only_read.iter().any(|function| call.contains(function)) || MONITORS_CALLS.contains(call) {
             assert!(result.is_ok(), "{call}: {result:?}");
         } else {
             assert_eq!(refusal(result).code(), &SqlState::READ_ONLY_SQL_TRANSACTION, "{call}");
@@ -543,7 +606,7 @@ fn every_function_can_be_called_with_untyped_parameters_and_without_its_defaults
         let prepared = session.prepare(&statement).unwrap_or_else(|error| panic!("{statement}: {error:?}"));
         assert_eq!(prepared.params().len(), count, "{function}");
     }
-    assert_eq!(signatures.len(), 26 + 8, "26 functions and 8 defaults");
+    assert_eq!(signatures.len(), 37 + 11, "37 functions and 11 defaults");
 }
 
 #[test]
@@ -552,8 +615,8 @@ fn the_functions_run_as_a_superuser_with_a_pinned_path() {
     let mut superuser = database.connect();
     let loose = format!(
         "select p.oid::regprocedure from {FUNCTIONS} p
-          where not (p.prosecdef and p.proconfig = array['search_path=pg_catalog, pg_temp']
-                     or p.proname in ('canonical_json', 'request_fingerprint'))
+          where not (p.prosecdef and 'search_path=pg_catalog, pg_temp' = any (p.proconfig)
+                     or p.proname in ('canonical_json', 'request_fingerprint', 'hfs_lite_age'))
              or not (select rolsuper from pg_roles r where r.oid = p.proowner)"
     );
     assert!(rows(&mut superuser, &loose).is_empty());

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 /// The least that is an event.
 const EVENT: &str = r#"{"payload": {"dedupeKey": "d"}}"#;
 /// A queue that `subscribed` makes.
-const QUEUE: &str = "order.created__billing";
+pub const QUEUE: &str = "order.created__billing";
 
 /// A database with a consumer `billing` of the topic `order.created`; a session of the back end, and the superuser's.
-fn subscribed() -> (Database, Client, Client) {
+pub fn subscribed() -> (Database, Client, Client) {
     let database = Database::new();
     let mut operator = database.connect_as("operator");
     rows(&mut operator, "select * from public.event_bus_subscribe('order.created', 'billing')");
@@ -20,7 +20,7 @@ fn subscribed() -> (Database, Client, Client) {
     (database, session, superuser)
 }
 
-fn send(session: &mut Client, topic: &str) -> String {
+pub fn send(session: &mut Client, topic: &str) -> String {
     value(session, &format!("select queues from public.event_bus_send('{topic}', '{EVENT}')"))
 }
 
@@ -34,15 +34,15 @@ fn sql_or_null(text: &str) -> String {
 }
 
 /// Takes the visible messages of a queue; answers msg_id and read_ct.
-fn read(session: &mut Client, queue: &str, vt: u32, quantity: u32) -> Vec<Vec<String>> {
+pub fn read(session: &mut Client, queue: &str, vt: u32, quantity: u32) -> Vec<Vec<String>> {
     rows(session, &format!("select msg_id, read_ct from public.event_bus_read('{queue}', {vt}, {quantity})"))
 }
 
-fn bury(session: &mut Client, queue: &str, msg_id: &str) -> String {
+pub fn bury(session: &mut Client, queue: &str, msg_id: &str) -> String {
     value(session, &format!("select * from public.event_bus_bury('{queue}', '{msg_id}', 'no use')"))
 }
 
-fn requeue(session: &mut Client, queue: &str, msg_id: &str) -> String {
+pub fn requeue(session: &mut Client, queue: &str, msg_id: &str) -> String {
     value(session, &format!("select * from public.event_bus_requeue('{queue}', '{msg_id}')"))
 }
 
@@ -56,133 +56,6 @@ fn holding(superuser: &mut Client) -> Vec<Vec<String>> {
     let all =
         format!("select * from ({}) t (queue, messages) where messages > 0 order by 1", counts.join(" union all "));
     if counts.is_empty() { vec![] } else { rows(superuser, &all) }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Subscribing
-// ---------------------------------------------------------------------------------------------------------------------
-
-#[test]
-fn subscribing_creates_and_binds_both_queues_any_number_of_times() {
-    let database = Database::new();
-    let mut operator = database.connect_as("operator");
-    let mut superuser = database.connect();
-    let subscribe = "select queue, dead_letter_queue from public.event_bus_subscribe('order.created', 'billing')";
-    let names = [[QUEUE, "order.created__billing__dead"]];
-    assert_eq!(rows(&mut operator, subscribe), names);
-    assert_eq!(column(&mut superuser, "select queue_name from pgmq.meta order by 1"), names[0]);
-    let bindings = "select pattern, queue_name from pgmq.topic_bindings";
-    assert_eq!(rows(&mut superuser, bindings), [["order.created", QUEUE]], "the dead letters are bound to nothing");
-    send(&mut operator, "order.created");
-    let before = contents(&mut superuser);
-    for _ in 0..2 {
-        assert_eq!(rows(&mut operator, subscribe), names);
-        assert_eq!(rows(&mut database.connect_as("operator"), subscribe), names);
-    }
-    assert_eq!(contents(&mut superuser), before, "what is there already stays as it is");
-    // Another consumer of the topic gets a queue of its own.
-    rows(&mut operator, "select * from public.event_bus_subscribe('order.created', 'stock')");
-    assert_eq!(send(&mut operator, "order.created"), "2");
-}
-
-#[test]
-fn subscribing_makes_what_is_missing_and_is_undone_by_a_rollback() {
-    let (_database, _, mut superuser) = subscribed();
-    let subscribe = "select queue from public.event_bus_subscribe('order.created', 'billing')";
-    let state = "select (select count(*) from pgmq.meta), (select count(*) from pgmq.topic_bindings)";
-    for broken in [
-        "select pgmq.unbind_topic('order.created', 'order.created__billing')",
-        "select pgmq.drop_queue('order.created__billing')",
-        "select pgmq.drop_queue('order.created__billing__dead')",
-        "drop table pgmq.\"q_order.created__billing\"",
-        "drop table pgmq.\"q_order.created__billing__dead\"",
-    ] {
-        superuser.batch_execute(broken).unwrap();
-        assert_eq!(value(&mut superuser, subscribe), QUEUE);
-        assert_eq!(rows(&mut superuser, state), [["2", "1"]], "{broken}");
-        assert_eq!(send(&mut superuser, "order.created"), "1");
-        let id = read(&mut superuser, QUEUE, 0, 1).remove(0).remove(0);
-        bury(&mut superuser, QUEUE, &id);
-    }
-    superuser.batch_execute("begin").unwrap();
-    rows(&mut superuser, "select * from public.event_bus_subscribe('other', 'billing')");
-    assert_eq!(send(&mut superuser, "other"), "1");
-    superuser.batch_execute("rollback").unwrap();
-    assert_eq!(send(&mut superuser, "other"), "0");
-    assert_eq!(rows(&mut superuser, state), [["2", "1"]]);
-}
-
-#[test]
-fn names_of_topics_and_consumers_follow_the_rule() {
-    let database = Database::new();
-    let mut operator = database.connect_as("operator");
-    let mut superuser = database.connect();
-    let call = |topic: &str, consumer: &str| {
-        format!("select * from public.event_bus_subscribe({}, {})", quoted(topic), quoted(consumer))
-    };
-    let before = contents(&mut superuser);
-    operator.batch_execute("begin").unwrap();
-    for (good_topic, good_consumer) in [
-        ("a", "b"),
-        ("order.created", "billing"),
-        ("a-b_c.d2", "b-c_d2"),
-        ("a", "undead"),
-        ("a", "dead-letters"),
-        ("a", "x_dead"),
-        ("dead", "x"),
-        ("a", "x-vt-idx"),
-    ] {
-        let names = format!("{good_topic}__{good_consumer}");
-        let answer = rows(&mut operator, &call(good_topic, good_consumer));
-        assert_eq!(answer, [[names.as_str(), format!("{names}__dead").as_str()]]);
-    }
-    let bad_everywhere = [
-        "", "A", "Order", "1a", "a__b", "a--b", "a-_b", "_a", "-a", "a_", "a-", "a b", " a", "a ", "a\n", "a*", "a#",
-        "*", "#", "ä", "a😀", "a'b", "a\"b", "a\\b", "a/b", "a:b", "a$b", "a%b",
-    ];
-    let bad_topics = [".a", "a.", "a..b", "a._b", "a.*", "a.#", "."];
-    let bad_consumers = ["a.b", "dead", "x_vt_idx", "x_pkey", "x_msg_id_seq"];
-    for topic in bad_everywhere.iter().chain(&bad_topics) {
-        let error = refused(&mut operator, &call(topic, "b"), "22023", "p_topic");
-        assert!(error.message().contains(topic), "it says what came: {}", error.message());
-    }
-    for consumer in bad_everywhere.iter().chain(&bad_consumers) {
-        let error = refused(&mut operator, &call("a", consumer), "22023", "p_consumer");
-        assert!(error.message().contains(consumer), "it says what came: {}", error.message());
-    }
-    caught(&mut operator, &call("A", "b"), "22023");
-    for (call, argument) in [("null, 'b'", "p_topic"), ("'a', null", "p_consumer")] {
-        refused(&mut operator, &format!("select * from public.event_bus_subscribe({call})"), "22004", argument);
-    }
-    operator.batch_execute("rollback").unwrap();
-    assert_eq!(contents(&mut superuser), before);
-}
-
-#[test]
-fn a_queues_name_has_at_most_41_characters() {
-    let database = Database::new();
-    let mut operator = database.connect_as("operator");
-    for topic in [1, 20, 38] {
-        let names = |length: usize| {
-            let consumer = length - topic - 2;
-            format!("select queue from public.event_bus_subscribe('{}', '{}')", "t".repeat(topic), "c".repeat(consumer))
-        };
-        assert_eq!(value(&mut operator, &names(41)).len(), 41);
-        for length in [42, 64, 300] {
-            let error = refused(&mut operator, &names(length), "22023", &length.to_string());
-            assert!(error.message().contains("41"), "it says the limit: {}", error.message());
-            assert!(["p_topic", "p_consumer"].iter().all(|which| error.message().contains(which)), "{error}");
-            caught(&mut operator, &names(length), "22023");
-        }
-    }
-    // Both queues work at the limit.
-    let topic = "t".repeat(20);
-    let queue = format!("{topic}__{}", "c".repeat(19));
-    assert_eq!(send(&mut operator, &topic), "1");
-    let id = read(&mut operator, &queue, 30, 1).remove(0).remove(0);
-    let dead = bury(&mut operator, &queue, &id);
-    requeue(&mut operator, &queue, &dead);
-    assert_eq!(value(&mut database.connect(), "select count(*) from pgmq.meta"), "6");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1102,4 +975,69 @@ fn every_argument_of_the_event_bus_is_checked() {
         wide(200)
     );
     assert_eq!(column(&mut session, &longest), ["1"]);
+}
+
+#[test]
+fn a_sweep_takes_the_messages_that_were_archived_first_and_nothing_else() {
+    let (database, mut session, mut superuser) = subscribed();
+    for _ in 0..5 {
+        send(&mut session, "order.created");
+    }
+    for id in [3, 1, 4, 2] {
+        let archive = format!("select msg_id from public.event_bus_archive('{QUEUE}', '{id}')");
+        assert_eq!(value(&mut session, &archive), id.to_string());
+    }
+    let archive = format!("pgmq.\"a_{QUEUE}\"");
+    superuser
+        .batch_execute(&format!(
+            "with archived as (select msg_id, row_number() over (order by archived_at) as minute from {archive})
+             update {archive} a set archived_at = timestamptz '2026-01-01 12:00+00' + minute * interval '1 min'
+               from archived where a.msg_id = archived.msg_id"
+        ))
+        .unwrap();
+    let mut operator = database.connect_as("operator");
+    let mut sweep = |cutoff: &str, batch: u32| {
+        let call =
+            format!("select deleted_count from public.event_bus_sweep('{QUEUE}', '2026-01-01 {cutoff}+00', '{batch}')");
+        value(&mut operator, &call)
+    };
+    let mut left = || column(&mut superuser, &format!("select msg_id from {archive} order by archived_at"));
+    assert_eq!(sweep("12:01", 100), "0", "archived at the cutoff is not before it");
+    assert_eq!(sweep("12:04", 2), "2");
+    assert_eq!(left(), ["4", "2"]);
+    assert_eq!(sweep("23:00", 100), "2");
+    assert_eq!(sweep("23:00", 100), "0");
+    assert_eq!(read(&mut session, QUEUE, 0, 10).len(), 1, "what is in the queue stays");
+    let argument = [
+        ("p_queue", "'order.created__billing'", Takes::Queue),
+        ("p_cutoff", "'2026-02-01 12:00+00'", Takes::Instant),
+        ("p_batch", "'10'", Takes::Batch),
+    ];
+    arguments(&mut operator, "event_bus_sweep", &argument);
+}
+
+#[test]
+fn the_dead_letters_of_all_queues_are_listed_queue_by_queue() {
+    let (database, mut session, _) = subscribed();
+    let mut operator = database.connect_as("operator");
+    rows(&mut operator, "select * from public.event_bus_subscribe('order.created', 'audit')");
+    for _ in 0..3 {
+        send(&mut session, "order.created");
+    }
+    let audit = "order.created__audit";
+    for (queue, id) in [(QUEUE, "2"), (QUEUE, "1"), (audit, "3")] {
+        bury(&mut session, queue, id);
+    }
+    let all = "select queue, attempts, message -> 'payload' ->> 'dedupeKey' from public.event_bus_all_dead_letters";
+    let listed: Vec<String> =
+        rows(&mut operator, &format!("{all}()")).into_iter().map(|row| row[..2].join(" ")).collect();
+    assert_eq!(listed, [format!("{audit} 0"), format!("{QUEUE} 0"), format!("{QUEUE} 0")]);
+    assert_eq!(rows(&mut operator, &format!("{all}('1')")).len(), 2, "one of each queue");
+    // What one queue's list says, the list of all says too.
+    let one = "select msg_id, attempts, enqueued_at, buried_at, reason, message, headers from public.";
+    assert_eq!(
+        rows(&mut operator, &format!("{one}event_bus_all_dead_letters() where queue = '{QUEUE}'")),
+        rows(&mut operator, &format!("{one}event_bus_dead_letters('{QUEUE}')"))
+    );
+    arguments(&mut operator, "event_bus_all_dead_letters", &[("p_limit", "'100'", Takes::Batch)]);
 }

@@ -368,6 +368,38 @@ fn a_sweep_takes_the_oldest_completed_receipts_of_clients_and_nothing_else() {
 }
 
 #[test]
+fn a_sweep_takes_the_oldest_deliveries_and_nothing_else() {
+    let database = Database::new();
+    let mut operator = database.connect_as("operator");
+    let mut superuser = database.connect();
+    superuser
+        .batch_execute(
+            "insert into public.inbox (source, event_id, claimed_at)
+             select 'door', 'delivery ' || m, timestamptz '2026-01-01 12:00+00' + m * interval '1 min'
+               from unnest(array[3, 1, 2]) m",
+        )
+        .unwrap();
+    claim_client(&mut operator, "incomplete", "f", "'2020-01-01 00:00+00'");
+    claim_client(&mut operator, "completed", "f", "'2020-01-01 00:00+00'");
+    save(&mut operator, "door", "completed", "'{}'");
+    let mut sweep = |cutoff: &str, batch: u32| {
+        let call = format!("select deleted_count from public.inbox_sweep_events('2026-01-01 {cutoff}+00', '{batch}')");
+        value(&mut operator, &call)
+    };
+    let mut left = || column(&mut superuser, "select event_id from public.inbox order by claimed_at, event_id");
+    let always = ["completed", "incomplete"];
+    assert_eq!(sweep("12:01", 100), "0", "claimed at the cutoff is not before it");
+    assert_eq!(sweep("12:03", 1), "1");
+    assert_eq!(left(), [&always[..], &["delivery 2", "delivery 3"]].concat());
+    assert_eq!(sweep("12:03", 100), "1");
+    assert_eq!(sweep("23:00", 100), "1");
+    assert_eq!(sweep("23:00", 100), "0");
+    assert_eq!(left(), always);
+    // What was swept is not known any more.
+    assert_eq!(column(&mut operator, "select * from public.inbox_claim_event('door', 'delivery 1')"), ["delivery 1"]);
+}
+
+#[test]
 fn forgetting_deletes_one_row_of_any_kind_so_that_it_can_be_claimed_again() {
     let database = Database::new();
     let mut session = database.connect_as("app_be");
@@ -450,6 +482,11 @@ fn every_argument_of_the_inbox_is_checked() {
         let call = format!("select * from public.inbox_claim_request({call}, 'k', '{{}}', null)");
         refused(&mut session, &call, "22001", argument);
     }
+    arguments(
+        &mut database.connect_as("operator"),
+        "inbox_sweep_events",
+        &[("p_cutoff", "'2026-02-01 12:00+00'", Instant), ("p_batch", "'10'", Batch)],
+    );
     arguments(&mut database.connect_as("operator"), "inbox_forget", &[source, ("p_event_id", "'1'", Text(200))]);
     assert_eq!(contents(&mut superuser), before);
 }

@@ -345,3 +345,44 @@ fn every_argument_of_the_jobs_is_checked() {
     arguments(&mut session, "job_fail", &[p_id, p_token, ("p_reason", "'r'", Anything), now]);
     assert_eq!(contents(&mut superuser), before);
 }
+
+#[test]
+fn a_sweep_takes_the_oldest_done_jobs_and_nothing_else() {
+    let database = Database::new();
+    let mut operator = database.connect_as("operator");
+    let mut superuser = database.connect();
+    // Done at 12:01 to 12:05, not in that order; the others are older still.
+    superuser
+        .batch_execute(
+            "insert into public.jobs (kind, job_key, status, fencing_token, payload, created_at, updated_at)
+             select 'mail', 'done ' || m, 'done', 1, '{}'::jsonb, '2026-01-01', timestamptz '2026-01-01 12:00+00' + m * interval '1 min'
+               from unnest(array[3, 1, 5, 2, 4]) m
+             union all
+             select 'mail', s, s, 1, '{}', '2020-01-01', '2020-01-01' from unnest(array['failed', 'running']) s",
+        )
+        .unwrap();
+    let mut sweep = |cutoff: &str, batch: u32| {
+        let call = format!("select deleted_count from public.jobs_sweep('2026-01-01 {cutoff}+00', '{batch}')");
+        value(&mut operator, &call)
+    };
+    let mut left = || column(&mut superuser, "select job_key from public.jobs order by updated_at, job_key");
+    let always = ["failed", "running"];
+    assert_eq!(sweep("12:01", 100), "0", "done at the cutoff is not before it");
+    assert_eq!(left().len(), 7);
+    assert_eq!(sweep("12:05", 2), "2");
+    assert_eq!(left(), [&always[..], &["done 3", "done 4", "done 5"]].concat());
+    assert_eq!(sweep("12:04:00.000001", 10_000), "2");
+    assert_eq!(sweep("23:00", 1), "1");
+    assert_eq!(sweep("23:00", 10_000), "0");
+    assert_eq!(left(), always);
+    // Its key is free again.
+    let claim = "select fencing_token from public.job_claim('mail', 'done 1', 'w', '3000-01-01', '{}', null)";
+    assert_eq!(value(&mut operator, claim), "1");
+}
+
+#[test]
+fn every_argument_of_the_sweep_of_jobs_is_checked() {
+    let database = Database::new();
+    let sweep = [("p_cutoff", "'2026-02-01 12:00+00'", Takes::Instant), ("p_batch", "'10'", Takes::Batch)];
+    arguments(&mut database.connect_as("operator"), "jobs_sweep", &sweep);
+}

@@ -13,5 +13,6 @@ mod jobs;
 mod queue;
 mod sessions;
 mod statement;
+mod subscriptions;
 mod surface;
 mod ticks;

@@ -276,3 +276,35 @@ fn every_argument_of_the_queue_is_checked() {
         format!("select queue = {0} and correlation_id = {0} from public.queue where payload = '{{}}'", wide(200));
     assert_eq!(value(&mut superuser, &same), "t");
 }
+
+#[test]
+fn a_sweep_takes_the_rows_that_were_sent_first_and_nothing_else() {
+    let database = Database::new();
+    let mut operator = database.connect_as("operator");
+    let mut superuser = database.connect();
+    fill(&mut superuser, &[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]);
+    // Sent at 13:01 to 13:04, in another order than they were created in.
+    for (digit, minute) in [(1, 3), (2, 1), (3, 4), (4, 2)] {
+        let sent = format!("select public.queue_mark_sent('{{{}}}', '2026-01-01 13:0{minute}+00')", id(digit));
+        rows(&mut operator, &sent);
+    }
+    let mut sweep = |cutoff: &str, batch: u32| {
+        let call = format!("select deleted_count from public.queue_sweep('2026-01-01 {cutoff}+00', '{batch}')");
+        value(&mut operator, &call)
+    };
+    let mut left = || column(&mut superuser, "select payload from public.queue order by sent_at nulls first");
+    assert_eq!(sweep("13:01", 100), "0", "sent at the cutoff is not before it");
+    assert_eq!(left(), ["5", "2", "4", "1", "3"]);
+    assert_eq!(sweep("13:04", 2), "2");
+    assert_eq!(left(), ["5", "1", "3"]);
+    assert_eq!(sweep("23:00", 10_000), "2");
+    assert_eq!(sweep("23:00", 10_000), "0");
+    assert_eq!(left(), ["5"], "what waits stays");
+}
+
+#[test]
+fn every_argument_of_the_sweep_of_the_outbox_is_checked() {
+    let database = Database::new();
+    let sweep = [("p_cutoff", "'2026-02-01 12:00+00'", Takes::Instant), ("p_batch", "'10'", Takes::Batch)];
+    arguments(&mut database.connect_as("operator"), "queue_sweep", &sweep);
+}

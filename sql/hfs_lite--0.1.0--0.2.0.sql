@@ -5,6 +5,8 @@
 
 -- Sweeps.
 
+comment on column public.jobs.job_key is 'The key that callers claim the job by; one job a key, until it is swept.';
+
 -- What jobs_sweep reads (done jobs, oldest first), and what hfs_lite_health counts running and failed jobs by. Its price: an
 -- update of a job is not HOT any more.
 create index if not exists jobs_status_idx on public.jobs (status, updated_at);
@@ -216,7 +218,7 @@ AS 'MODULE_PATHNAME', 'event_bus_check_wrapper';
 alter function public.event_bus_check() rows 10;
 comment on function public.event_bus_check() is
 $$Lists what is wrong with the event bus; it changes nothing. Ask it after a restore.
-Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems: pgmq_too_old (older than 1.11.1; nothing else is looked for), queue_missing (a queue that is recorded or bound), table_missing (a queue without its table or its archive), dead_letter_queue_missing (the queue is named), binding_missing (it is recorded, and pgmq has none), subscription_not_recorded (pgmq has a binding of which there is no record), dead_letter_queue_orphaned (its queue is gone), other_owner (a queue's table belongs to another role than the extension's owner, so its triggers would run with the extension owner's rights). No row: all is well.
+Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems: pgmq_too_old (older than 1.11.1; nothing else is looked for), missing_queue (a queue that is recorded or bound), missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named), missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role than the extension's owner, so its triggers would run with the extension owner's rights). No row: all is well.
 Since 0.2.0.$$;
 
 create function public.event_bus_repair(

@@ -26,7 +26,7 @@ comment on table public.jobs is
   'Fenced jobs, one row each. Written by job_claim, job_advance, job_complete and job_fail only.';
 comment on column public.jobs.id is 'The job''s id, answered by job_claim; the guarded writes ask for it.';
 comment on column public.jobs.kind is 'What kind of job it is: the first claim''s p_kind.';
-comment on column public.jobs.job_key is 'The key that callers claim the job by; one job a key, for ever.';
+comment on column public.jobs.job_key is 'The key that callers claim the job by; one job a key, until it is swept.';
 comment on column public.jobs.status is 'running, failed or done. Failed jobs, and running ones whose lease ended, can be claimed again.';
 comment on column public.jobs.current_step is 'The step that job_advance noted last; kept when the job is claimed again.';
 comment on column public.jobs.fencing_token is 'The fencing token: 1 at the first claim, one more at every further one. It never falls.';

@@ -64,15 +64,15 @@ static PROBLEMS: Statement = Statement::new(
       recorded as (select s.topic::text, s.queue::text from public.event_bus_subscriptions s),
       consumers as (select queue from bound union select queue from recorded),
       found (rank, problem, topic, queue, mend, repairable) as (
-        select 1, 'queue_missing', null, c.queue, format('select pgmq.create(%L)', c.queue), true
+        select 1, 'missing_queue', null, c.queue, format('select pgmq.create(%L)', c.queue), true
           from consumers c
          where not exists (select from listed l where l.queue = c.queue)
         union all
-        select 2, 'table_missing', null, l.queue, format('select pgmq.create(%L)', l.queue), true
+        select 2, 'missing_table', null, l.queue, format('select pgmq.create(%L)', l.queue), true
           from listed l
          where l.messages is null or l.archive is null
         union all
-        select 3, 'dead_letter_queue_missing', null, c.queue,
+        select 3, 'missing_dead_letter_queue', null, c.queue,
                case when char_length(c.queue) > 41
                     then 'its name leaves no room for __dead: subscribe a queue of at most 41 characters'
                     else format('select pgmq.create(%L)', c.queue || '__dead') end,
@@ -80,16 +80,16 @@ static PROBLEMS: Statement = Statement::new(
           from consumers c
          where not exists (select from listed l where l.queue = c.queue || '__dead')
         union all
-        select 4, 'binding_missing', r.topic, r.queue, format('select pgmq.bind_topic(%L, %L)', r.topic, r.queue), true
+        select 4, 'missing_binding', r.topic, r.queue, format('select pgmq.bind_topic(%L, %L)', r.topic, r.queue), true
           from recorded r
          where not exists (select from bound b where b.topic = r.topic and b.queue = r.queue)
         union all
-        select 5, 'subscription_not_recorded', b.topic, b.queue,
+        select 5, 'unrecorded_subscription', b.topic, b.queue,
                format('select * from public.event_bus_record(%L)', b.queue), false
           from bound b
          where not exists (select from recorded r where r.topic = b.topic and r.queue = b.queue)
         union all
-        select 6, 'dead_letter_queue_orphaned', null, l.queue, format('select pgmq.create(%L)', left(l.queue, -6)), false
+        select 6, 'orphaned_dead_letter_queue', null, l.queue, format('select pgmq.create(%L)', left(l.queue, -6)), false
           from listed l
          where l.queue like '%_\\_\\_dead'
            and not exists (select from listed o where o.queue = left(l.queue, -6))
@@ -113,6 +113,9 @@ static MENDS: Statement = Statement::new(
     c"select string_agg(mend, ';' order by ordinality) from public.event_bus_check() with ordinality c where c.repairable",
     &[],
 );
+
+// Where nothing can be written, PostgreSQL refuses it with its own error, also where there is nothing to mend.
+static WRITABLE: Statement = Statement::new(c"select from public.event_bus_subscriptions where false for update", &[]);
 
 // Two repairs at once would mend the same: the second one waits, and finds nothing.
 static LOCK: Statement = Statement::new(c"select pg_advisory_xact_lock(hashtext('hfs_lite: event_bus_repair'))", &[]);
@@ -223,10 +226,10 @@ fn event_bus_record(
 ///
 /// Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about
 /// one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems:
-/// pgmq_too_old (older than 1.11.1; nothing else is looked for), queue_missing (a queue that is recorded or bound),
-/// table_missing (a queue without its table or its archive), dead_letter_queue_missing (the queue is named),
-/// binding_missing (it is recorded, and pgmq has none), subscription_not_recorded (pgmq has a binding of which there is
-/// no record), dead_letter_queue_orphaned (its queue is gone), other_owner (a queue's table belongs to another role than
+/// pgmq_too_old (older than 1.11.1; nothing else is looked for), missing_queue (a queue that is recorded or bound),
+/// missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named),
+/// missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is
+/// no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role than
 /// the extension's owner, so its triggers would run with the extension owner's rights). No row: all is well.
 /// Since 0.2.0.
 #[pg_extern(volatile, security_definer)]
@@ -259,6 +262,7 @@ fn event_bus_check(
 fn event_bus_repair(
     call: Call,
 ) -> TableIterator<'static, (name!(problem, Text), name!(topic, Text), name!(queue, Text), name!(mend, Text))> {
+    WRITABLE.run([]);
     LOCK.run([]);
     if let Some(mends) = MENDS.value([]).as_text() {
         REPAIRABLE.rows(call, []);
