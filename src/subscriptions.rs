@@ -8,6 +8,11 @@ use crate::statement::{Call, Characters, Saved, Statement, TableIterator, Text, 
 use pgrx::pg_sys::TEXTOID;
 use pgrx::prelude::*;
 
+// Subscribing and unsubscribing look for two rows, the binding and its record, and must find both or neither: one waits for
+// the other's commit.
+static LOCK_QUEUE: Statement =
+    Statement::new(c"select pg_advisory_xact_lock(hashtext('hfs_lite: subscription of ' || $1))", &[TEXTOID]);
+
 static CREATE: Statement = Statement::new(c"select pgmq.create($1)", &[TEXTOID]);
 
 static BIND: Statement = Statement::new(
@@ -156,6 +161,7 @@ fn event_bus_subscribe(
     }
     let queue = Text::new(&format!("{}__{}", topic.as_str(), name));
     let dead = dead_letter_queue_of(queue);
+    LOCK_QUEUE.run([queue.into()]);
     for name in [queue, dead] {
         // Above READ COMMITTED this backend can know a queue that the transaction's snapshot does not show to bind_topic.
         if listed(name).is_none_or(|queue| !queue.exists()) {
@@ -197,6 +203,7 @@ fn event_bus_unsubscribe(
 ) -> TableIterator<'static, (name!(topic, Text), name!(queue, Text))> {
     let topic = argument::non_empty("p_topic", p_topic);
     let queue = argument::non_empty("p_queue", p_queue);
+    LOCK_QUEUE.run([queue.into()]);
     call.answer(&UNSUBSCRIBE, [topic.into(), queue.into()])
 }
 

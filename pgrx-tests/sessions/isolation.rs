@@ -40,7 +40,7 @@ const RECEIPT: &str = "select public.inbox_claim_client('s', 'e', 'f', '2026-01-
 const SAVED: &str = "select public.inbox_claim_client('s', 'e', 'f', '2026-01-01T00:00:00Z');
     select public.inbox_save_client_outcome('s', 'e', '1');";
 
-const RACES: [Race; 24] = [
+const RACES: [Race; 31] = [
     Race {
         before: "",
         call: "select fencing_token from public.job_claim('mail', 'k', 'w{i}', now() + '1 h', '{}', null)",
@@ -179,6 +179,52 @@ const RACES: [Race; 24] = [
         call: "select msg_id from public.event_bus_requeue('a__b', 1)",
         answers: OneRow,
         after: "(select count(*) = 1 from pgmq.q_a__b) and (select count(*) = 0 from pgmq.q_a__b__dead)",
+    },
+    Race {
+        before: "select public.job_claim('mail', 'k', 'w', '2026-01-01T00:01:00Z', '{}', '2026-01-01T00:00:00Z');
+                 select public.job_complete(id, 1, '2026-01-01T00:00:01Z') from public.jobs;",
+        call: "select 1 from public.jobs_sweep('2026-02-01T00:00:00Z', 10) where deleted_count = 1",
+        answers: OneRow,
+        after: "(select count(*) = 0 from public.jobs)",
+    },
+    Race {
+        before: "insert into public.queue (queue, payload, created_at, sent_at) values ('mail', '{}', '2026-01-01', '2026-01-01')",
+        call: "select 1 from public.queue_sweep('2026-02-01T00:00:00Z', 10) where deleted_count = 1",
+        answers: OneRow,
+        after: "(select count(*) = 0 from public.queue)",
+    },
+    Race {
+        before: "insert into public.inbox (source, event_id, claimed_at) values ('s', 'e', '2026-01-01')",
+        call: "select 1 from public.inbox_sweep_events('2026-02-01T00:00:00Z', 10) where deleted_count = 1",
+        answers: OneRow,
+        after: "(select count(*) = 0 from public.inbox)",
+    },
+    Race {
+        before: "select public.event_bus_subscribe('a', 'b');
+                 select public.event_bus_send('a', '{\"payload\": {\"dedupeKey\": \"k\"}}');
+                 select public.event_bus_archive('a__b', 1);",
+        call: "select 1 from public.event_bus_sweep('a__b', '2100-01-01T00:00:00Z', 10) where deleted_count = 1",
+        answers: OneRow,
+        after: "(select count(*) = 0 from pgmq.a_a__b)",
+    },
+    Race {
+        before: "select public.event_bus_subscribe('a', 'b')",
+        call: "select queue from public.event_bus_unsubscribe('a', 'a__b')",
+        answers: OneRow,
+        after: "(select count(*) = 0 from pgmq.topic_bindings)
+                and (select count(*) = 0 from public.event_bus_subscriptions)",
+    },
+    Race {
+        before: "select pgmq.create('q'); select pgmq.bind_topic('a', 'q')",
+        call: "select queue from public.event_bus_record()",
+        answers: OneRow,
+        after: "(select count(*) = 1 from public.event_bus_subscriptions)",
+    },
+    Race {
+        before: "select public.event_bus_subscribe('a', 'b'); select pgmq.drop_queue('a__b__dead')",
+        call: "select problem from public.event_bus_repair()",
+        answers: OneRow,
+        after: "(select count(*) = 2 from pgmq.meta) and (select count(*) = 0 from public.event_bus_check())",
     },
     Race {
         before: "select public.hfs_lite_revoke('app_be')",

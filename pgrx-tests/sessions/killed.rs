@@ -12,7 +12,13 @@ const PREPARE: &str = "
     select public.event_bus_subscribe('a', 'b');
     select public.event_bus_send('a', '{\"payload\": {\"dedupeKey\": \"k\"}}');
     select public.event_bus_send('a', '{\"payload\": {\"dedupeKey\": \"k\"}}');
-    select public.event_bus_bury('a__b', 1);";
+    select public.event_bus_bury('a__b', 1);
+    select public.event_bus_send('a', '{\"payload\": {\"dedupeKey\": \"k\"}}');
+    select public.event_bus_archive('a__b', 3);
+    insert into public.inbox (source, event_id, claimed_at) values ('s', 'delivery', '2026-01-01');
+    insert into public.queue (queue, payload, created_at, sent_at) values ('mail', '{}', '2026-01-01', '2026-01-01');
+    select public.job_claim('mail', 'done', 'w', '2026-01-01T00:01:00Z', '{}', '2026-01-01T00:00:00Z');
+    select public.job_complete(id, 1, '2026-01-01T00:00:01Z') from public.jobs where job_key = 'done';";
 
 /// Claims that wait for an open one, and what a claim answers.
 const WAITING: [(&str, &str); 11] = [
@@ -30,12 +36,16 @@ const WAITING: [(&str, &str); 11] = [
 ];
 
 /// Claims that pass over what an open one holds.
-const SKIPPING: [(&str, &str); 5] = [
+const SKIPPING: [(&str, &str); 9] = [
     ("select \"correlationId\" from public.queue_waiting(1)", "c"),
     ("select msg_id from public.event_bus_read('a__b', 60, 1)", "2"),
     ("select msg_id from public.event_bus_read('a__b', 60, 10)", "2"),
     ("select deleted_count from public.inbox_sweep_clients('2026-02-01T00:00:00Z', 1) where deleted_count > 0", "1"),
     ("select event_id from public.inbox_forget('s', 'saved')", "saved"),
+    ("select deleted_count from public.inbox_sweep_events('2026-02-01T00:00:00Z', 1) where deleted_count > 0", "1"),
+    ("select deleted_count from public.jobs_sweep('2026-02-01T00:00:00Z', 1) where deleted_count > 0", "1"),
+    ("select deleted_count from public.queue_sweep('2026-02-01T00:00:00Z', 1) where deleted_count > 0", "1"),
+    ("select deleted_count from public.event_bus_sweep('a__b', '2100-01-01', 1) where deleted_count > 0", "1"),
 ];
 
 fn prepared() -> Database {

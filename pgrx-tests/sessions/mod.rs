@@ -7,4 +7,6 @@ mod isolation;
 mod jobs;
 mod killed;
 mod queue;
+mod subscriptions;
+mod sweeps;
 mod ticks;
