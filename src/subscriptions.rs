@@ -4,7 +4,7 @@
 use crate::argument;
 use crate::error::{Error, QUEUE_NAME};
 use crate::event_bus::{dead_letter_queue_of, listed};
-use crate::statement::{Call, Characters, Saved, Statement, TableIterator, Text, run_commands};
+use crate::statement::{Call, Characters, Saved, Statement, TableIterator, Text, run_commands, snapshot_is_kept};
 use pgrx::pg_sys::TEXTOID;
 use pgrx::prelude::*;
 
@@ -18,6 +18,12 @@ static CREATE: Statement = Statement::new(c"select pgmq.create($1)", &[TEXTOID])
 static BIND: Statement = Statement::new(
     c"select pgmq.bind_topic($1, $2)
        where not exists (select from pgmq.topic_bindings b where b.pattern = $1 and b.queue_name = $2)",
+    &[TEXTOID, TEXTOID],
+);
+
+// Above READ COMMITTED a binding is still seen that was ended since the snapshot. It cannot be locked: PostgreSQL's 40001.
+static CHECK_BOUND: Statement = Statement::new(
+    c"select from pgmq.topic_bindings b where b.pattern = $1 and b.queue_name = $2 for key share",
     &[TEXTOID, TEXTOID],
 );
 
@@ -167,6 +173,9 @@ fn event_bus_subscribe(
         if listed(name).is_none_or(|queue| !queue.exists()) {
             CREATE.run([name.into()]);
         }
+    }
+    if snapshot_is_kept() {
+        CHECK_BOUND.run([topic.into(), queue.into()]);
     }
     BIND.run([topic.into(), queue.into()]);
     if HAS_RECORDS.value([]).as_bool() == Some(true) {
