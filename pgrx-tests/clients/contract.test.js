@@ -189,6 +189,44 @@ for (const [driver, open] of Object.entries(drivers)) {
         assert.deepEqual(onlyRow(none, { deleted_count: 'integer' }), { deleted_count: 0 });
       });
 
+      test('sweeps answer the number of rows as a number', async () => {
+        const cutoff = new Date('2020-01-01T00:00:00Z');
+        const none = { deleted_count: 0 };
+        for (const sweep of ['jobs_sweep', 'queue_sweep', 'inbox_sweep_events']) {
+          assert.deepEqual(onlyRow(await operate(sweep, cutoff, 100), { deleted_count: 'integer' }), none);
+        }
+        const topic = unique('placed');
+        const { queue } = (await operate('event_bus_subscribe', topic, 'mailer'))[0];
+        const swept = await operate('event_bus_sweep', queue, withOffset(cutoff), '100');
+        assert.deepEqual(onlyRow(swept, { deleted_count: 'integer' }), none);
+      });
+
+      test('a subscription is recorded, checked, repaired and ended', async () => {
+        const topic = unique('placed');
+        const { queue } = (await operate('event_bus_subscribe', topic, 'mailer'))[0];
+        const both = { topic: 'text', queue: 'text' };
+        await database.admin.query('delete from event_bus_subscriptions where queue = $1', [queue]);
+        const recorded = await operate('event_bus_record', queue);
+        assert.deepEqual(onlyRow(recorded, both), { topic, queue });
+        assert.deepEqual(await operate('event_bus_record'), []);
+        await database.admin.query('delete from pgmq.topic_bindings where queue_name = $1', [queue]);
+        const problem = { problem: 'text', topic: 'text', queue: 'text', mend: 'text' };
+        const found = onlyRow(await operate('event_bus_check'), { ...problem, repairable: 'boolean' });
+        assert.deepEqual([found.problem, found.topic, found.repairable], ['missing_binding', topic, true]);
+        assert.equal(onlyRow(await operate('event_bus_repair'), problem).queue, queue);
+        assert.deepEqual(onlyRow(await operate('event_bus_unsubscribe', topic, queue), both), { topic, queue });
+      });
+
+      test('health is a number with its unit, and an age is in words', async () => {
+        const health = await operate('hfs_lite_health');
+        const waiting = health.filter((row) => row.area === 'queue' && row.metric === 'waiting');
+        const { value } = onlyRow(waiting, { area: 'text', name: 'text', metric: 'text', value: 'double precision', unit: 'text' });
+        assert.equal(typeof value, 'number');
+        const age = await operate('hfs_lite_age', '2026-01-01T00:00:00Z', '2026-01-01T02:00:00Z');
+        assert.deepEqual(onlyRow(age, { hfs_lite_age: 'text' }), { hfs_lite_age: '2 hours' });
+        onlyRow(await operate('hfs_lite_age', null), { hfs_lite_age: 'null' });
+      });
+
       test('canonical JSON and its fingerprint come as strings', async () => {
         const canonical = await call('canonical_json', { b: 1e21, a: 'ü', 10: null });
         assert.equal(onlyRow(canonical, { canonical_json: 'text' }).canonical_json, '{"10":null,"a":"ü","b":1e+21}');
@@ -264,6 +302,9 @@ for (const [driver, open] of Object.entries(drivers)) {
           [1, null],
         ]);
         assert.deepEqual(await call('event_bus_dead_letters', queue, 1), letters.slice(0, 1));
+        const all = (await operate('event_bus_all_dead_letters')).filter((row) => row.queue === queue);
+        assert.deepEqual(all, letters.map((row) => ({ queue, ...row })));
+        assert.equal((await operate('event_bus_all_dead_letters', 1)).filter((row) => row.queue === queue).length, 1);
 
         const requeued = await inTransaction((call) => call('event_bus_requeue', queue, letters[0].msg_id));
         const { msg_id } = onlyRow(requeued, { msg_id: 'bigint' });

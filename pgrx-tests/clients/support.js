@@ -116,6 +116,7 @@ const types = {
   bigint: (value) => typeof value === 'string' && /^[0-9]+$/.test(value),
   integer: (value) => Number.isInteger(value),
   boolean: (value) => typeof value === 'boolean',
+  'double precision': (value) => typeof value === 'number',
   timestamptz: (value) => value instanceof Date && !Number.isNaN(value.getTime()),
   jsonb: (value) => typeof value === 'object' && value !== null,
   void: (value) => value === '',
