@@ -5,6 +5,7 @@
 
 use postgres::error::{DbError, SqlState};
 use postgres::{Client, Config, NoTls};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -103,6 +104,101 @@ impl Drop for Database {
     }
 }
 
+/// A server of a test's own, for what pgrx's server can't show: other settings, a crash, a standby. It has no database
+/// but the ones that every new server has. It is stopped and deleted with the value.
+pub struct Cluster {
+    name: String,
+    settings: Vec<String>,
+}
+
+impl Cluster {
+    /// A new server with these settings, each `name=value`.
+    pub fn start(settings: &[&str]) -> Cluster {
+        let cluster = Cluster::named(settings);
+        cluster.start_again();
+        cluster
+    }
+
+    /// A hot standby of this server, made by `pg_basebackup`, which follows it until `pg_promote` is called there.
+    pub fn standby(&self, settings: &[&str]) -> Cluster {
+        let standby = Cluster::named(settings);
+        standby.run("standby", [&self.name].into_iter().chain(&standby.settings));
+        standby
+    }
+
+    fn named(settings: &[&str]) -> Cluster {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        // To start its server, pgrx installs the library anew: never over one that a running server has loaded.
+        server();
+        // Durability is not what these tests are about either.
+        let settings = ["fsync=off"].iter().chain(settings).map(|setting| setting.to_string()).collect();
+        let cluster = Cluster { name, settings };
+        // A test run that was killed may have left one of this name.
+        cluster.run("drop", []);
+        cluster
+    }
+
+    /// Starts the server that was stopped, with the settings that it was made with.
+    pub fn start_again(&self) {
+        self.run("start", &self.settings);
+    }
+
+    /// Stops the server as an operator does (fast): it ends its sessions, and writes everything out.
+    pub fn stop(&self) {
+        self.run("stop", []);
+    }
+
+    /// Stops the server as a crash would (immediate): the next start begins with recovery.
+    pub fn crash(&self) {
+        self.run("stop", [&"immediate".to_owned()]);
+    }
+
+    /// How a client reaches one of the server's databases, as a superuser.
+    pub fn config(&self, database: &str) -> Config {
+        let mut config: Config = self.run("url", []).parse().expect("what scripts/cluster url says");
+        config.dbname(database);
+        config
+    }
+
+    /// A session in one of the server's databases, as a superuser.
+    pub fn connect(&self, database: &str) -> Client {
+        self.config(database).connect(NoTls).unwrap_or_else(|error| panic!("{database}: {error}"))
+    }
+
+    /// All that the server has logged.
+    pub fn log(&self) -> String {
+        self.run("log", [])
+    }
+
+    /// Calls `scripts/cluster`; what it wrote.
+    #[track_caller]
+    fn run<'a>(&self, verb: &str, arguments: impl IntoIterator<Item = &'a String>) -> String {
+        let output = self.command(verb).args(arguments).output().expect("scripts/cluster");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "scripts/cluster {verb} {}: {said}", self.name);
+        String::from_utf8(output.stdout).expect("UTF-8 from scripts/cluster")
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/cluster"));
+        command.env("PG_MAJOR", pg_major()).args([verb, &self.name]);
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Not `run`: where the test has failed already, its failure is what is to be seen.
+        let _ = self.command("drop").output();
+    }
+}
+
+/// The major version of PostgreSQL that the tests run on.
+pub fn pg_major() -> &'static str {
+    pgrx::pg_sys::PG_MAJORVERSION.to_str().expect("digits")
+}
+
 /// The error of a statement that must fail, as PostgreSQL sent it.
 #[track_caller]
 pub fn refusal<T>(result: Result<T, postgres::Error>) -> DbError {
@@ -112,8 +208,8 @@ pub fn refusal<T>(result: Result<T, postgres::Error>) -> DbError {
     }
 }
 
-/// Runs one statement that must be refused, in a savepoint, and checks SQLSTATE, a part of the message (the argument's name)
-/// and that there is a hint. The session and its transaction go on.
+/// Runs one statement that must be refused, in a savepoint, and checks SQLSTATE, a part of the message (the argument's
+/// name) and that there is a hint. The session and its transaction go on.
 #[track_caller]
 pub fn refused(client: &mut Client, sql: &str, sqlstate: &str, message: &str) -> DbError {
     client.batch_execute("savepoint refused").ok();

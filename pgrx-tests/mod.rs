@@ -10,6 +10,7 @@ mod fingerprint;
 pub mod harness;
 mod inbox;
 mod jobs;
+mod lifecycle;
 mod queue;
 mod sessions;
 mod statement;

@@ -8,7 +8,9 @@ use pgrx::prelude::*;
 mod argument;
 mod canonical_json;
 mod error;
+mod settings;
 mod statement;
+mod sweeper;
 
 mod doors;
 mod event_bus;
@@ -21,6 +23,16 @@ mod ticks;
 mod watch;
 
 ::pgrx::pg_module_magic!(name, version);
+
+/// What PostgreSQL calls when it loads the library: at the server's start where it is preloaded, else in each session at the first
+/// call of a function.
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    settings::define();
+    if statement::server::takes_workers() {
+        sweeper::register();
+    }
+}
 
 // The install script: what is needed, then the functions, which pgrx writes, then a file a family, then the rights.
 extension_sql_file!("../sql/requirements.sql", bootstrap);

@@ -1,5 +1,5 @@
 //! How this extension talks to PostgreSQL: statements saved once per backend, the datums that go into them, and the rows
-//! that come out. It is the only module with unsafe code.
+//! that come out. With [`server`], which is about settings and background workers, it is the only module with unsafe code.
 //!
 //! # The contract of this module
 //!
@@ -23,6 +23,8 @@
 //!    is an error and never a misread datum.
 //!
 //! `pgrx-tests/statement.rs` holds a test for each promise.
+
+pub mod server;
 
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, CallCx, FcInfo, RetAbi};
 use pgrx::pg_sys::{self, Datum, Oid};
