@@ -1,5 +1,5 @@
 # The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
-.PHONY: run stop psql test lint bench bench-check clean help
+.PHONY: run stop psql test test-long lint bench bench-check clean help
 
 help: ## Lists the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -15,6 +15,9 @@ psql: ## Opens psql on the tour's database
 
 test: ## Runs every check and every test
 	@scripts/test
+
+test-long: ## Runs the tests that take minutes and gigabytes, and prints what they measured
+	@scripts/test-long
 
 lint: ## Formatting and clippy only
 	@scripts/test lint

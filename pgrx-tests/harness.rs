@@ -33,7 +33,8 @@ fn server() -> &'static Config {
         let user: String = client.query_one("select current_user::text", &[]).unwrap().get(0);
         client
             .batch_execute(
-                "create role app_be login; create role anon; create role authenticated; create role operator login;",
+                "create role app_be login; create role anon; create role authenticated; create role operator login;
+                 create role monitor login; create role outsider login;",
             )
             .unwrap();
         let mut config = Config::new();
@@ -41,7 +42,10 @@ fn server() -> &'static Config {
         client.batch_execute(&format!("create database {TEMPLATE}")).unwrap();
         let mut template = config.clone().dbname(TEMPLATE).connect(NoTls).unwrap();
         template
-            .batch_execute("create extension hfs_lite cascade; select hfs_lite_grant('operator', 'operator')")
+            .batch_execute(
+                "create extension hfs_lite cascade;
+                 select hfs_lite_grant('operator', 'operator'), hfs_lite_grant('monitor', 'monitor')",
+            )
             .unwrap();
         config
     })

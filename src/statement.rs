@@ -21,8 +21,10 @@
 //! 5. **Types are checked at every call**: rows go through a receiver that compares their types with the function's
 //!    declared columns, and a value that is read here is cast in its statement, so a table that was changed behind our back
 //!    is an error and never a misread datum.
+//! 6. **Nobody's trigger runs as us.** A statement on a queue's tables runs with the rights of the role that owns them,
+//!    unless that is ours or a superuser; see [`QueueStatement`].
 //!
-//! `pgrx-tests/statement.rs` holds a test for each promise.
+//! `pgrx-tests/statement.rs` holds a test for each promise, `pgrx-tests/security.rs` those for the last.
 
 pub mod server;
 
@@ -34,7 +36,7 @@ use pgrx::pgrx_sql_entity_graph::metadata::{
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -90,9 +92,12 @@ unsafe extern "C-unwind" {
     ) -> *mut pg_sys::JsonbValue;
     fn GetCurrentTimestamp() -> i64;
     fn get_namespace_oid(name: *const c_char, missing_ok: bool) -> Oid;
-    fn get_relname_relid(name: *const c_char, namespace: Oid) -> Oid;
+    fn SearchSysCache2(cache: c_int, key1: Datum, key2: Datum) -> pg_sys::HeapTuple;
+    fn ReleaseSysCache(row: pg_sys::HeapTuple);
     fn GetOuterUserId() -> Oid;
     fn GetUserId() -> Oid;
+    fn GetUserIdAndSecContext(role: *mut Oid, context: *mut c_int);
+    fn SetUserIdAndSecContext(role: Oid, context: c_int);
     fn superuser_arg(role: Oid) -> bool;
     fn RegisterXactCallback(callback: unsafe extern "C-unwind" fn(c_int, *mut c_void), arg: *mut c_void);
     fn errstart(level: c_int, domain: *const c_char) -> bool;
@@ -136,13 +141,18 @@ pub trait Saved: Copy {
     #[doc(hidden)]
     unsafe fn plan(self) -> pg_sys::SPIPlanPtr;
 
+    /// The role that the statement is planned and run as, where that is not the running function's own.
+    #[doc(hidden)]
+    fn role(self) -> Option<Oid> {
+        None
+    }
+
     /// Streams the statement's rows from the executor into the result of the call; returns how many they were.
     fn rows<const N: usize>(self, call: Call, args: [Value; N]) -> u64 {
         // SAFETY: the module's contract; `call` is live, and the receiver checks the column types.
         unsafe {
             let result = call.result();
             SPI_connect();
-            let plan = self.plan();
             let dest = CreateDestReceiver(pg_sys::CommandDest::DestTuplestore);
             SetTuplestoreDestReceiverParams(
                 dest,
@@ -152,7 +162,7 @@ pub trait Saved: Copy {
                 (*result).setDesc,
                 c"a table of hfs_lite does not have the column types that its functions declare".as_ptr(),
             );
-            execute(plan, self.types(), args, dest);
+            execute(self, args, dest);
             let rows = pg_sys::SPI_processed;
             SPI_finish();
             rows
@@ -164,7 +174,7 @@ pub trait Saved: Copy {
         // SAFETY: the module's contract.
         unsafe {
             SPI_connect();
-            execute(self.plan(), self.types(), args, CreateDestReceiver(pg_sys::CommandDest::DestNone));
+            execute(self, args, CreateDestReceiver(pg_sys::CommandDest::DestNone));
             let rows = pg_sys::SPI_processed;
             SPI_finish();
             rows
@@ -177,7 +187,7 @@ pub trait Saved: Copy {
         // copied into the caller's memory context.
         unsafe {
             SPI_connect();
-            execute(self.plan(), self.types(), args, ptr::null_mut());
+            execute(self, args, ptr::null_mut());
             let rows = pg_sys::SPI_processed as usize;
             let mut column = Column { values: ptr::null(), rows: 0 };
             if rows > 0 {
@@ -247,14 +257,12 @@ unsafe fn prepare(sql: *const c_char, types: &'static [Oid]) -> pg_sys::SPIPlanP
 }
 
 /// SAFETY: between SPI_connect and SPI_finish; a null `dest` collects the rows in SPI's own table.
-unsafe fn execute<const N: usize>(
-    plan: pg_sys::SPIPlanPtr,
-    types: &'static [Oid],
-    args: [Value; N],
-    dest: *mut pg_sys::DestReceiver,
-) {
+unsafe fn execute<const N: usize>(statement: impl Saved, args: [Value; N], dest: *mut pg_sys::DestReceiver) {
+    let types = statement.types();
     debug_assert_eq!(N, types.len());
     unsafe {
+        // An error puts the role back by itself, where PostgreSQL ends the transaction or the savepoint.
+        let own = statement.role().map(|role| change_role(role));
         let params = makeParamList(N as c_int);
         for (i, (arg, kind)) in args.iter().zip(types).enumerate() {
             let param = (*params).params.as_mut_ptr().add(i);
@@ -266,10 +274,26 @@ unsafe fn execute<const N: usize>(
         let mut options: pg_sys::SPIExecuteOptions = std::mem::zeroed();
         options.params = params;
         options.dest = dest;
-        if SPI_execute_plan_extended(plan, &options) < 0 {
+        if SPI_execute_plan_extended(statement.plan(), &options) < 0 {
             spi_failed();
         }
+        if let Some((role, context)) = own {
+            SetUserIdAndSecContext(role, context);
+        }
     }
+}
+
+/// Goes on as another role, restricted as PostgreSQL is while it maintains that role's tables: what runs then can't
+/// change the role back. Returns what to put back.
+///
+/// SAFETY: SetUserIdAndSecContext follows with what is returned here, or an error.
+unsafe fn change_role(to: Oid) -> (Oid, c_int) {
+    let (mut role, mut context) = (Oid::INVALID, 0);
+    unsafe {
+        GetUserIdAndSecContext(&mut role, &mut context);
+        SetUserIdAndSecContext(to, context | pg_sys::SECURITY_RESTRICTED_OPERATION as c_int);
+    }
+    (role, context)
 }
 
 /// SPI's negative answers mean that this module used it wrongly; PostgreSQL's errors never come this way.
@@ -303,20 +327,50 @@ impl Column {
 
 /// A statement on the tables of one pgmq queue: `{queue}` stands for its table, `{archive}` for its archive's and `{dead}`
 /// for its dead-letter queue's. A table's name can't be a parameter, so there is one saved plan a queue.
+///
+/// Whoever may create tables in schema pgmq can make a queue, and put triggers on it. So where one of the tables belongs
+/// to a role that is neither ours nor a superuser, the statement runs with the rights of that role.
 pub struct QueueStatement {
     sql: &'static str,
     types: &'static [Oid],
+    /// Which of [`PLACES`] it names.
+    names: [bool; PLACES.len()],
 }
+
+/// What stands for a table's name, in the order of [`Tables::names`].
+const PLACES: [&str; 3] = ["{queue}", "{archive}", "{dead}"];
 
 impl QueueStatement {
     pub const fn new(sql: &'static str, types: &'static [Oid]) -> Self {
-        Self { sql, types }
+        let mut names = [false; PLACES.len()];
+        let mut i = 0;
+        while i < PLACES.len() {
+            names[i] = contains(sql.as_bytes(), PLACES[i].as_bytes());
+            i += 1;
+        }
+        Self { sql, types, names }
     }
 
     /// The statement on this queue.
     pub fn on(&'static self, queue: Queue) -> OnQueue {
         OnQueue { statement: self, queue }
     }
+}
+
+/// Whether a text holds another; str::contains is not const.
+const fn contains(text: &[u8], part: &[u8]) -> bool {
+    let mut start = 0;
+    while start + part.len() <= text.len() {
+        let mut matching = 0;
+        while matching < part.len() && text[start + matching] == part[matching] {
+            matching += 1;
+        }
+        if matching == part.len() {
+            return true;
+        }
+        start += 1;
+    }
+    false
 }
 
 /// A [`QueueStatement`] on one queue.
@@ -343,6 +397,14 @@ impl Saved for OnQueue {
         tables.plans.borrow_mut().push((self.statement, plan));
         plan
     }
+
+    fn role(self) -> Option<Oid> {
+        let schema = schema_of_pgmq();
+        let named = self.queue.tables().names.iter().zip(self.statement.names).filter(|(_, named)| *named);
+        // SAFETY: reads who runs, and looks into the catalog cache.
+        let trusted = |role| unsafe { role == GetUserId() || superuser_arg(role) };
+        named.filter_map(|(table, _)| owner(schema, table)).find(|owner| !trusted(*owner))
+    }
 }
 
 /// A queue that pgmq has or had: its name was found in pgmq's list once. Whether its tables are there now is another
@@ -352,8 +414,9 @@ pub struct Queue(*const Tables);
 
 /// The tables of one queue and the plans on them.
 struct Tables {
-    /// As pgmq made it of the queue's name: `q_` and the name, in lower case.
-    queue: String,
+    /// As pgmq made them of the queue's name, in lower case: `q_` and the name, `a_` and the name, and the first with
+    /// `__dead`.
+    names: [CString; PLACES.len()],
     plans: RefCell<Vec<(*const QueueStatement, pg_sys::SPIPlanPtr)>>,
     /// When it was last asked for, by the count of `QUEUES.asked`.
     asked: Cell<u64>,
@@ -394,9 +457,7 @@ impl Queue {
         }
         QUEUES.with_borrow_mut(|queues| {
             queues.asked += 1;
-            let tables = queues.by_name.entry(name.into()).or_insert_with(|| {
-                Box::new(Tables { queue: table.into(), plans: RefCell::default(), asked: Cell::new(0) })
-            });
+            let tables = queues.by_name.entry(name.into()).or_insert_with(|| Box::new(Tables::new(table)));
             tables.asked.set(queues.asked);
             Queue(&raw const **tables)
         })
@@ -404,13 +465,12 @@ impl Queue {
 
     /// Whether the queue's table is there now: a look into PostgreSQL's catalog cache.
     pub fn exists(self) -> bool {
-        CText::new(&self.tables().queue).names_a_table_of_pgmq()
+        owner(schema_of_pgmq(), &self.tables().names[0]).is_some()
     }
 
     /// Whether the table of the queue's dead-letter queue is there now.
     pub fn has_dead_letter_queue(self) -> bool {
-        let table = CText::new(&self.tables().dead());
-        table.names_a_table_of_pgmq()
+        owner(schema_of_pgmq(), &self.tables().names[2]).is_some()
     }
 
     fn tables(&self) -> &Tables {
@@ -420,17 +480,45 @@ impl Queue {
 }
 
 impl Tables {
-    fn dead(&self) -> String {
-        format!("{}__dead", self.queue)
+    fn new(queue: &str) -> Tables {
+        let archive = format!("a_{}", queue.strip_prefix("q_").unwrap_or(queue));
+        // No text of PostgreSQL's holds a NUL.
+        let names =
+            [queue.into(), archive, format!("{queue}__dead")].map(|name| CString::new(name).unwrap_or_default());
+        Tables { names, plans: RefCell::default(), asked: Cell::new(0) }
     }
 
+    /// In one pass: a name that looks like a place stays a name.
     fn fill_in(&self, template: &str) -> String {
-        let quoted = |table: &str| format!("pgmq.\"{}\"", table.replace('"', "\"\""));
-        let archive = format!("a_{}", self.queue.strip_prefix("q_").unwrap_or(&self.queue));
-        template
-            .replace("{queue}", &quoted(&self.queue))
-            .replace("{archive}", &quoted(&archive))
-            .replace("{dead}", &quoted(&self.dead()))
+        let (mut text, mut rest) = (String::new(), template);
+        let next = |rest: &str| (0..PLACES.len()).filter_map(|i| Some((rest.find(PLACES[i])?, i))).min();
+        while let Some((at, i)) = next(rest) {
+            let name = self.names[i].to_string_lossy().replace('"', "\"\"");
+            text += &format!("{}pgmq.\"{name}\"", &rest[..at]);
+            rest = &rest[at + PLACES[i].len()..];
+        }
+        text + rest
+    }
+}
+
+fn schema_of_pgmq() -> Oid {
+    // SAFETY: looks into the catalog cache.
+    unsafe { get_namespace_oid(c"pgmq".as_ptr(), true) }
+}
+
+/// The owner of a table; none where there is no such table.
+fn owner(schema: Oid, table: &CStr) -> Option<Oid> {
+    // SAFETY: looks into the catalog cache; the row is read before it is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELNAMENSP as c_int;
+        let row = SearchSysCache2(cache, Datum::from(table.as_ptr()), schema.into());
+        if row.is_null() {
+            return None;
+        }
+        let class = (*row).t_data.cast::<u8>().add((*(*row).t_data).t_hoff.into()).cast::<pg_sys::FormData_pg_class>();
+        let owner = (*class).relowner;
+        ReleaseSysCache(row);
+        Some(owner)
     }
 }
 
@@ -872,14 +960,6 @@ impl CText {
 
     pub const fn from_c(text: &'static CStr) -> CText {
         CText(text.as_ptr())
-    }
-
-    fn names_a_table_of_pgmq(self) -> bool {
-        // SAFETY: looks into the catalog cache.
-        unsafe {
-            let schema = get_namespace_oid(c"pgmq".as_ptr(), true);
-            schema != Oid::INVALID && get_relname_relid(self.0, schema) != Oid::INVALID
-        }
     }
 }
 

@@ -240,13 +240,14 @@ fn event_bus_record(
 
 /// Lists what is wrong with the event bus; it changes nothing. Ask it after a restore.
 ///
-/// Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about
-/// one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems:
+/// Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is
+/// about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems:
 /// pgmq_too_old (older than 1.11.1; nothing else is looked for), missing_queue (a queue that is recorded or bound),
 /// missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named),
 /// missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is
-/// no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role than
-/// the extension's owner, so its triggers would run with the extension owner's rights). No row: all is well.
+/// no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role
+/// than the extension's owner; unless that is a superuser, calls have no more than that role's rights there). No row:
+/// all is well.
 /// Since 0.2.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]

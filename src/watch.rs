@@ -9,12 +9,11 @@ use pgrx::prelude::*;
 // No table is counted: each number is read from an index that holds little more than what it counts, to 10,000 at most.
 static TABLES: Statement = Statement::new(
     c"select m.area, m.name, m.metric, m.value::double precision, m.unit
-        from (values
-          ('jobs', 'jobs', 'running', (
-             select count(*) from (select from public.jobs where status = 'running' limit 10000) c), 'jobs'),
-          ('jobs', 'jobs', 'lease_ended', (
-             select count(*) filter (where c.lease_expires_at < $1)
-               from (select lease_expires_at from public.jobs where status = 'running' limit 10000) c), 'jobs'),
+        from (select count(*) as running, count(*) filter (where c.lease_expires_at < $1) as lease_ended
+                from (select lease_expires_at from public.jobs where status = 'running' limit 10000) c) j
+       cross join lateral (values
+          ('jobs', 'jobs', 'running', j.running, 'jobs'),
+          ('jobs', 'jobs', 'lease_ended', j.lease_ended, 'jobs'),
           ('jobs', 'jobs', 'failed', (
              select count(*) from (select from public.jobs where status = 'failed' limit 10000) c), 'jobs'),
           ('jobs', 'jobs', 'oldest_failed_age', (
@@ -67,7 +66,7 @@ static QUEUE: QueueStatement = QueueStatement::new(
          ('visible', (select count(*) from (select from {queue} where vt <= $1 limit 10000) c), 'messages'),
          ('in_flight', (select count(*) from (select from {queue} where vt > $1 limit 10000) c), 'messages'),
          ('oldest_age', (select extract(epoch from $1 - q.enqueued_at) from {queue} q order by q.msg_id limit 1), 'seconds'),
-         ('dead_tuples', pg_stat_get_dead_tuples('{queue}'::regclass), 'tuples')
+         ('dead_tuples', pg_stat_get_dead_tuples(format('pgmq.%I', lower('q_' || $2))::regclass), 'tuples')
        ) m (metric, value, unit)",
     &[TIMESTAMPTZOID, TEXTOID],
 );
