@@ -1,5 +1,5 @@
 # The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
-.PHONY: run stop psql test test-long lint bench bench-check clean help
+.PHONY: run stop psql adopt-check test test-long lint bench bench-check clean help
 
 help: ## Lists the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -12,6 +12,9 @@ stop: ## Stops the server that make run started; its data stays
 
 psql: ## Opens psql on the tour's database
 	@scripts/psql
+
+adopt-check: ## Says what adoption would do to the database URL=postgres://..., and changes nothing
+	@scripts/adopt-check "$(URL)"
 
 test: ## Runs every check and every test
 	@scripts/test

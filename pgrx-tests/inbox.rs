@@ -422,6 +422,28 @@ fn forgetting_deletes_one_row_of_any_kind_so_that_it_can_be_claimed_again() {
     assert_eq!(claim_client(&mut session, "completed", "g", "null"), [["g", "∅", "f"]]);
 }
 
+/// An application may have brought such a trigger along; without a bound the claim would be tried for ever.
+#[test]
+fn a_trigger_that_keeps_rows_out_of_the_inbox_is_said_and_is_no_endless_loop() {
+    let database = Database::new();
+    database
+        .connect()
+        .batch_execute(
+            "create function keep_out() returns trigger language plpgsql as 'begin return null; end';
+             create trigger keep_out before insert on public.inbox for each row execute function keep_out()",
+        )
+        .unwrap();
+    let mut session = database.connect_as("app_be");
+    for call in [
+        "select * from public.inbox_claim_client('door', 'key-1', 'f')",
+        "select * from public.inbox_claim_request('alice', 'pay', 'key-1', '{}')",
+    ] {
+        let error = refused(&mut session, call, "55000", "public.inbox kept no row of the claim in 1000 tries: key-1");
+        assert!(error.hint().unwrap().contains("trigger"), "{error:?}");
+        caught(&mut session, call, "55000");
+    }
+}
+
 #[test]
 fn names_are_kept_verbatim_up_to_their_width() {
     let database = Database::new();

@@ -355,7 +355,7 @@ fn a_sweep_takes_the_oldest_done_jobs_and_nothing_else() {
     superuser
         .batch_execute(
             "insert into public.jobs (kind, job_key, status, fencing_token, payload, created_at, updated_at)
-             select 'mail', 'done ' || m, 'done', 1, '{}'::jsonb, '2026-01-01', timestamptz '2026-01-01 12:00+00' + m * interval '1 min'
+             select 'mail', 'done ' || m, 'done', 1, '{}'::jsonb, timestamptz '2026-01-01', timestamptz '2026-01-01 12:00+00' + m * interval '1 min'
                from unnest(array[3, 1, 5, 2, 4]) m
              union all
              select 'mail', s, s, 1, '{}', '2020-01-01', '2020-01-01' from unnest(array['failed', 'running']) s",

@@ -257,8 +257,10 @@ fn no_role_becomes_another_or_changes_the_extension() {
 /// call, by name and arguments, and one for each operator on the types that they use.
 fn booby_trap(session: &mut Client, schema: &str) {
     let mut names = std::collections::BTreeSet::new();
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let folders = ["/src", "/src/statement"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for path in files.map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+        let text = std::fs::read_to_string(path).unwrap();
         let calls =
             text.match_indices('(').map(|(at, _)| text[..at].rsplit(|c: char| !c.is_alphanumeric() && c != '_'));
         names.extend(calls.filter_map(|mut before| before.next().map(str::to_owned)).filter(|name| !name.is_empty()));

@@ -3,6 +3,9 @@
 -- The indexes are what takes time on large tables, and writers wait for it: build each before the update with CREATE INDEX
 -- CONCURRENTLY under the same name, and it is found here.
 
+-- Nothing that somebody made in schema public gets into what is made here.
+set local search_path = pg_catalog, pg_temp;
+
 -- Sweeps.
 
 comment on column public.jobs.job_key is 'The key that callers claim the job by; one job a key, until it is swept.';
@@ -61,6 +64,19 @@ Since 0.2.0.$$;
 create index if not exists inbox_kept_idx on public.inbox (
   (case when request_fingerprint is null then 'd'::"char" when outcome is null then 'i' else 'c' end), claimed_at);
 drop index public.inbox_clients_idx;
+
+comment on function public.inbox_claim_client(text, text, text, timestamptz) is
+$$Claims a client's request, or answers what is stored of it. The caller compares the fingerprints; inbox_claim_request does that itself.
+p_source: the door, 1 to 200 characters. p_event_id: the client's idempotency key, 1 to 200 characters. p_request_fingerprint: the fingerprint of the request, 1 to 64 characters. p_now: the caller's instant; NULL means the database's clock.
+Answers always one row. Claimed now: the caller's fingerprint, a NULL outcome, incomplete false. There before: the stored fingerprint and outcome, and incomplete true where there is no outcome yet; nothing is written. A row that a delivery claimed answers a NULL fingerprint and incomplete true. A concurrent caller waits for the first one, then answers its outcome, or claims if it was rolled back.
+Errors: 22004 for NULL, 22023 for an empty text or an infinite instant, 22001 for text over its width, 55000 where a trigger keeps the row out, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.1.0.$$;
+comment on function public.inbox_claim_request(text, text, text, jsonb, timestamptz) is
+$$Claims a client's request by its whole content, or answers what is stored of it: source and fingerprint are made inside, and compared.
+p_principal_id: who asks; p_operation: what for; 1 or more characters without ':', and client:<p_principal_id>:<p_operation> at most 200. p_idempotency_key: the client's key, 1 to 200 characters. p_request: the request. p_now: the caller's instant; NULL means the database's clock.
+Answers always one row: the source client:<p_principal_id>:<p_operation>, the request's fingerprint, the outcome, and a state: claimed (do the work, and save its outcome), replay (answer the outcome) or incomplete (claimed before, and no outcome yet).
+Errors: LT001 where the key was used with another request, 22004 for NULL, 22023 for an empty text, a ':' or an infinite instant, 22001 for text over its width, 22003 for a number that no double holds, 55000 where a trigger keeps the row out, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.1.0.$$;
 
 alter function public.inbox_sweep_clients(timestamptz, integer) rows 1;
 -- A sweep reads its index from the old end, and never scans, whatever the planner thinks that it would save.

@@ -1,5 +1,7 @@
 -- Fenced jobs.
 
+-- An operator for varchar that somebody made in schema public would otherwise get into the check of status.
+set local search_path = pg_catalog, pg_temp;
 create table public.jobs (
   id uuid primary key default pg_catalog.gen_random_uuid(),
   kind varchar(200) not null,
@@ -20,6 +22,7 @@ with (fillfactor = 70);
 -- What jobs_sweep reads (done jobs, oldest first), and what hfs_lite_health counts running and failed jobs by. Its price: an
 -- update of a job is not HOT any more.
 create index jobs_status_idx on public.jobs (status, updated_at);
+set local search_path = public, pg_temp;
 alter table public.jobs enable row level security, force row level security;
 
 comment on table public.jobs is

@@ -1,4 +1,8 @@
--- First of all: what the extension cannot do without, said in words of its own.
+-- First of all: what the extension cannot do without, said in words of its own; then whether its names are free.
+
+-- Until the end of this file nothing is found in a schema that others can write to.
+set local search_path = pg_catalog, pg_temp;
+
 do $$
 declare
   installed text := (select extversion from pg_catalog.pg_extension where extname = 'pgmq');
@@ -22,3 +26,108 @@ begin
       hint = 'Create the database with ENCODING ''UTF8'' TEMPLATE template0.';
   end if;
 end $$;
+
+-- What stands here is set aside while the extension makes its own; take_over.sql puts the two together.
+do $$
+begin
+  if to_regnamespace('hfs_lite_set_aside') is not null then
+    raise exception using
+      errcode = '55000',
+      message = 'hfs_lite needs a schema named hfs_lite_set_aside for a moment, and there is one',
+      hint = 'Rename or drop that schema, and create the extension again.';
+  end if;
+end $$;
+create schema hfs_lite_set_aside;
+-- What takes time and can be done, or left out, before anything is locked.
+load 'MODULE_PATHNAME';
+set local jit = off;
+
+do $$
+declare
+  -- Every name of a table, of another relation, and of a function that this script will make in schema public.
+  tables constant name[] := array['event_bus_subscriptions', 'inbox', 'job_ticks', 'jobs', 'queue'];
+  relations constant name[] := array[
+    'event_bus_subscriptions_pkey', 'hfs_lite_dead_letters', 'hfs_lite_jobs', 'hfs_lite_outbox', 'inbox_kept_idx',
+    'inbox_pkey', 'job_ticks_pkey', 'jobs_job_key_key', 'jobs_pkey', 'jobs_status_idx', 'queue_pkey',
+    'queue_sent_idx', 'queue_waiting_idx'];
+  functions constant name[] := array[
+    'canonical_json', 'event_bus_all_dead_letters', 'event_bus_archive', 'event_bus_bury', 'event_bus_check',
+    'event_bus_dead_letters', 'event_bus_read', 'event_bus_record', 'event_bus_repair', 'event_bus_requeue',
+    'event_bus_send', 'event_bus_subscribe', 'event_bus_sweep', 'event_bus_unsubscribe', 'hfs_lite_age',
+    'hfs_lite_grant', 'hfs_lite_health', 'hfs_lite_revoke', 'inbox_claim_client', 'inbox_claim_event',
+    'inbox_claim_request', 'inbox_forget', 'inbox_save_client_outcome', 'inbox_sweep_clients', 'inbox_sweep_events',
+    'job_advance', 'job_claim', 'job_complete', 'job_fail', 'job_tick_claim', 'jobs_sweep', 'queue_mark_sent',
+    'queue_sweep', 'queue_waiting', 'queue_write', 'request_fingerprint'];
+  adopting constant boolean := coalesce(nullif(current_setting('hfs_lite.adopt', true), ''), 'off');
+  in_the_way text;
+  locked text;
+  command text;
+begin
+  -- A setting that the owner of the database left behind must not make somebody else's CREATE EXTENSION adopt anything.
+  if adopting and exists (
+       select from pg_db_role_setting, unnest(setconfig) as setting where setting ilike 'hfs_lite.adopt=%') then
+    raise exception using
+      errcode = '55000',
+      message = 'hfs_lite.adopt is set for a database or a role',
+      hint = 'Take it back with ALTER DATABASE or ALTER ROLE ... RESET hfs_lite.adopt, and set it with SET LOCAL in the '
+             'transaction that adopts.';
+  end if;
+
+  select string_agg(line, E'\n' order by line collate "C")
+    into in_the_way
+    from (
+      select pg_describe_object('pg_class'::regclass, c.oid, 0)
+        from pg_class c
+        left join pg_index i on i.indexrelid = c.oid
+        left join pg_class t on t.oid = i.indrelid
+       where c.relnamespace = 'public'::regnamespace and c.relname = any(tables || relations)
+         -- When adopting, these are set aside below, the indexes with their tables.
+         and not (adopting and (c.relname = any(tables) and c.relkind not in ('i', 'I', 'c')
+                                or c.relname = any(relations) and t.oid is not null and t.relname = any(tables)))
+      union all
+      select pg_describe_object('pg_type'::regclass, t.oid, 0)
+        from pg_type t
+       where t.typnamespace = 'public'::regnamespace and t.typname = any(tables || relations) and t.typrelid = 0
+         and not exists (select from pg_type e where e.typarray = t.oid)
+      union all
+      select pg_describe_object('pg_proc'::regclass, p.oid, 0)
+        from pg_proc p
+       where p.pronamespace = 'public'::regnamespace and p.proname = any(functions) and not adopting) as found (line);
+  if in_the_way is not null then
+    raise exception using
+      errcode = '55000',
+      message = 'schema public holds objects of names that are hfs_lite''s',
+      detail = in_the_way,
+      hint = case when adopting
+               then 'Rename or drop them, and adopt again.'
+               else 'If they are an application''s own, hfs_lite can take them over, with all rows: BEGIN; SET LOCAL '
+                    'hfs_lite.adopt = on; CREATE EXTENSION hfs_lite CASCADE; COMMIT; (see docs/adopting.md). If not, '
+                    'rename or drop them.'
+             end;
+  end if;
+  if not adopting then
+    return;
+  end if;
+
+  select string_agg(c.oid::regclass::text, ', ' order by c.relname)
+    into locked
+    from pg_class c
+   where c.relnamespace = 'public'::regnamespace and c.relname = any(tables) and c.relkind in ('r', 'p');
+  if locked is not null then
+    execute format('lock table %s in access exclusive mode', locked);
+  end if;
+  for command in
+    select format('alter table %s set schema hfs_lite_set_aside', c.oid::regclass)
+      from pg_class c
+     where c.relnamespace = 'public'::regnamespace and c.relname = any(tables)
+    union all
+    select format('alter routine %s set schema hfs_lite_set_aside', p.oid::regprocedure)
+      from pg_proc p
+     where p.pronamespace = 'public'::regnamespace and p.proname = any(functions)
+  loop
+    execute command;
+  end loop;
+end $$;
+
+-- pgrx writes the functions without their schema.
+set local search_path = public, pg_temp;

@@ -16,6 +16,8 @@ Answers the words; NULL for a NULL or an infinite p_instant.
 Errors: 22023 for an infinite p_now.
 Since 0.2.0.$$;
 
+-- Neither an operator nor a function that somebody made in schema public gets into the views.
+set local search_path = pg_catalog, pg_temp;
 create view public.hfs_lite_jobs as
 select j.kind, j.job_key, case when j.status = 'running' and j.lease_expires_at < clock_timestamp() then 'lease ended'
                                else j.status::text end as state,
@@ -38,3 +40,4 @@ select d.queue, d.msg_id, d.reason, d.attempts, public.hfs_lite_age(d.enqueued_a
   from public.event_bus_all_dead_letters(10000) d;
 comment on view public.hfs_lite_dead_letters is
   'The dead letters of all consumers, for people: at most 10,000 of each queue; age (since the first enqueueing) and buried are in words.';
+set local search_path = public, pg_temp;

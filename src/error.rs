@@ -37,6 +37,8 @@ pub enum Error<'a> {
     NoDeadLetterQueue { queue: &'a str },
     #[error("p_idempotency_key was used with another request: {}", Cut(.key))]
     KeyReused { key: &'a str, inbox_source: &'a str },
+    #[error("public.inbox kept no row of the claim in {rounds} tries: {}", Cut(.event_id))]
+    ClaimVanishes { event_id: &'a str, rounds: usize },
     #[error("p_role must not be given rights on hfs_lite: {}", Cut(.role))]
     RoleBarred { role: &'a str, barred: &'a str },
     #[error("p_role names no role: {}", Cut(.role))]
@@ -67,6 +69,7 @@ impl Error<'_> {
             // Class LT is this extension's own: the standard leaves classes that begin with I to Z to implementations.
             Error::KeyReused { .. } => b"LT001",
             Error::NotOwner => b"42501",
+            Error::ClaimVanishes { .. } => b"55000",
         }
     }
 
@@ -117,6 +120,9 @@ impl Error<'_> {
             }
             Error::KeyReused { .. } => {
                 "Send a new idempotency key, or the request that the key was first used with.".into()
+            }
+            Error::ClaimVanishes { .. } => {
+                "A trigger on public.inbox keeps its rows out: drop it, or let it return NEW.".into()
             }
             Error::RoleBarred { barred, .. } => {
                 format!("{barred} is open to browsers: grant to the role of a back end that {barred} is no member of.")

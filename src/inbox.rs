@@ -90,6 +90,10 @@ static FORGET: Statement = Statement::new(
 /// The width of a stored fingerprint, in characters.
 const FINGERPRINT: usize = 64;
 
+/// How often a claim is tried that neither inserts its row nor finds one. Each time the row must have been swept or forgotten
+/// between two statements; so many times running, it is a trigger that keeps rows out.
+const CLAIM_ROUNDS: usize = 1_000;
+
 /// Claims a delivery: the first caller gets it, every repeat gets none. Claim it in the transaction that does the work,
 /// so that both are committed or neither.
 ///
@@ -124,8 +128,8 @@ fn inbox_claim_event(
 /// stored fingerprint and outcome, and incomplete true where there is no outcome yet; nothing is written. A row that a
 /// delivery claimed answers a NULL fingerprint and incomplete true. A concurrent caller waits for the first one, then
 /// answers its outcome, or claims if it was rolled back.
-/// Errors: 22004 for NULL, 22023 for an empty text or an infinite instant, 22001 for text over its width, 40001 from
-/// PostgreSQL above READ COMMITTED.
+/// Errors: 22004 for NULL, 22023 for an empty text or an infinite instant, 22001 for text over its width, 55000 where a
+/// trigger keeps the row out, 40001 from PostgreSQL above READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -140,7 +144,7 @@ fn inbox_claim_client(
     let event_id = argument::text("p_event_id", p_event_id, NAME);
     let fingerprint = argument::text("p_request_fingerprint", p_request_fingerprint, FINGERPRINT);
     let now = argument::instant_or_now("p_now", p_now);
-    loop {
+    for _ in 0..CLAIM_ROUNDS {
         if CLAIM_CLIENT.rows(call, [source.into(), event_id.into(), fingerprint.into(), now.into()]) > 0 {
             check_alone(source, event_id);
             return call.done();
@@ -149,6 +153,7 @@ fn inbox_claim_client(
             return call.done();
         }
     }
+    Error::ClaimVanishes { event_id: event_id.as_str(), rounds: CLAIM_ROUNDS }.raise();
 }
 
 /// Claims a client's request by its whole content, or answers what is stored of it: source and fingerprint are made
@@ -161,8 +166,8 @@ fn inbox_claim_client(
 /// and a state: claimed (do the work, and save its outcome), replay (answer the outcome) or incomplete (claimed before,
 /// and no outcome yet).
 /// Errors: LT001 where the key was used with another request, 22004 for NULL, 22023 for an empty text, a ':' or an
-/// infinite instant, 22001 for text over its width, 22003 for a number that no double holds, 40001 from PostgreSQL
-/// above READ COMMITTED.
+/// infinite instant, 22001 for text over its width, 22003 for a number that no double holds, 55000 where a trigger keeps
+/// the row out, 40001 from PostgreSQL above READ COMMITTED.
 /// Since 0.1.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -187,7 +192,7 @@ fn inbox_claim_request(
     let now = argument::instant_or_now("p_now", p_now);
     let fingerprint = fingerprint_of("p_request", request);
     let same = [source.into(), key.into(), fingerprint.into()];
-    loop {
+    for _ in 0..CLAIM_ROUNDS {
         if CLAIM_REQUEST.rows(call, [source.into(), key.into(), fingerprint.into(), now.into()]) > 0 {
             check_alone(source, key);
             return call.done();
@@ -200,6 +205,7 @@ fn inbox_claim_request(
             Error::KeyReused { key: key.as_str(), inbox_source: source.as_str() }.raise();
         }
     }
+    Error::ClaimVanishes { event_id: key.as_str(), rounds: CLAIM_ROUNDS }.raise();
 }
 
 /// Above READ COMMITTED a row that was swept or forgotten since the snapshot is still seen, now beside the one just claimed,

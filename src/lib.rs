@@ -34,7 +34,8 @@ pub extern "C-unwind" fn _PG_init() {
     }
 }
 
-// The install script: what is needed, then the functions, which pgrx writes, then a file a family, then the rights.
+// The install script: what is needed, then the functions, which pgrx writes, then a file a family, then what is adopted,
+// then the views, then the rights.
 extension_sql_file!("../sql/requirements.sql", bootstrap);
 extension_sql_file!(
     "../sql/jobs.sql",
@@ -91,13 +92,25 @@ extension_sql_file!(
         subscriptions::event_bus_repair
     ]
 );
-extension_sql_file!(
-    "../sql/watch.sql",
-    name = "watch",
-    requires =
-        ["jobs", "ticks", "queue", "inbox", "event_bus", "subscriptions", watch::hfs_lite_health, watch::hfs_lite_age]
-);
 extension_sql_file!("../sql/doors.sql", name = "doors", requires = [doors::hfs_lite_grant, doors::hfs_lite_revoke]);
+// What makes views of the tables comes after it, since it may put others in their place.
+extension_sql_file!(
+    "../sql/take_over.sql",
+    name = "take_over",
+    requires = [
+        "jobs",
+        "ticks",
+        "queue",
+        "inbox",
+        "fingerprint",
+        "event_bus",
+        "subscriptions",
+        "doors",
+        watch::hfs_lite_health,
+        watch::hfs_lite_age
+    ]
+);
+extension_sql_file!("../sql/watch.sql", name = "watch", requires = ["take_over"]);
 extension_sql_file!("../sql/privileges.sql", finalize);
 
 // The tests are under pgrx-tests/; they are compiled into the extension's crate to be run by cargo pgrx test.

@@ -1,3 +1,4 @@
-//! What an operator goes through with a database, over servers of the tests' own.
+//! What happens to a database over its life, some of it on servers of the tests' own.
 
+mod adopt;
 mod sweeper;
