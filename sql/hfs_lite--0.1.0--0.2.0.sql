@@ -6,6 +6,30 @@
 -- Nothing that somebody made in schema public gets into what is made here.
 set local search_path = pg_catalog, pg_temp;
 
+-- What has such a name and is another index, or one whose building was interrupted, must not be taken for it.
+do $$
+declare
+  wrong text := (
+    select pg_catalog.string_agg('public.' || c.relname, ', ' order by c.relname)
+      from (values
+        ('jobs_status_idx', 'CREATE INDEX jobs_status_idx ON public.jobs USING btree (status, updated_at)'),
+        ('queue_sent_idx',
+         'CREATE INDEX queue_sent_idx ON public.queue USING btree (sent_at) WHERE (sent_at IS NOT NULL)'),
+        ('inbox_kept_idx',
+         'CREATE INDEX inbox_kept_idx ON public.inbox USING btree (( CASE WHEN (request_fingerprint IS NULL) THEN ''d''::"char" WHEN (outcome IS NULL) THEN ''i''::"char" ELSE ''c''::"char" END), claimed_at)')) needed (name, definition)
+      join pg_catalog.pg_class c on c.relnamespace = 'public'::pg_catalog.regnamespace and c.relname = needed.name
+      left join pg_catalog.pg_index i on i.indexrelid = c.oid
+     where i.indisvalid is not true
+        or pg_catalog.regexp_replace(pg_catalog.pg_get_indexdef(c.oid), '\s+', ' ', 'g') <> needed.definition);
+begin
+  if wrong is not null then
+    raise exception using
+      errcode = '55000',
+      message = pg_catalog.format('what hfs_lite needs as an index is invalid, or something else: %s', wrong),
+      hint = 'Drop it, and update again, or build it before with the statement that docs/upgrading.md shows.';
+  end if;
+end $$;
+
 -- Sweeps.
 
 comment on column public.jobs.job_key is 'The key that callers claim the job by; one job a key, until it is swept.';
@@ -338,46 +362,32 @@ Since 0.1.0.$$;
 -- What is dumped, and who may do what.
 select pg_catalog.pg_extension_config_dump('public.event_bus_subscriptions', '');
 
--- Nobody but the owner has a right on what is new: not PUBLIC, nor the roles of ALTER DEFAULT PRIVILEGES. Then the operators, who
--- are known by the right to call inbox_forget, get theirs.
+-- Nobody but the owner has a right on what is new: not PUBLIC, nor the roles of ALTER DEFAULT PRIVILEGES. Operators get theirs by
+-- hfs_lite_grant after the update: what this script would grant counts as the extension's own, and pg_dump would leave it out.
 do $$
 declare
   new_one record;
-  role record;
 begin
   for new_one in
     select case when p.oid is not null then 'function ' || p.oid::pg_catalog.regprocedure
                 else 'table ' || c.oid::pg_catalog.regclass end as name,
-           case when p.oid is not null then 'execute' when c.relkind = 'v' then 'select' end as operators_right,
-           coalesce(p.proacl, c.relacl) as acl, coalesce(p.proowner, c.relowner) as owner, p.oid is not null as is_function
+           coalesce(pg_catalog.quote_ident(r.rolname), 'public') as grantee
       from pg_catalog.pg_depend d
       join pg_catalog.pg_extension e on e.oid = d.refobjid and e.extname = 'hfs_lite'
       left join pg_catalog.pg_proc p on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and p.oid = d.objid
       left join pg_catalog.pg_class c on d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and c.oid = d.objid
+     cross join lateral (
+       select distinct a.grantee
+         from pg_catalog.aclexplode(case when p.oid is not null
+                                         then coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner)) else c.relacl end) a
+        where a.grantee <> coalesce(p.proowner, c.relowner)) a
+      left join pg_catalog.pg_roles r on r.oid = a.grantee
      where d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass and d.deptype = 'e'
        and (p.proname in ('jobs_sweep', 'queue_sweep', 'inbox_sweep_events', 'event_bus_unsubscribe', 'event_bus_record',
                           'event_bus_check', 'event_bus_repair', 'event_bus_all_dead_letters', 'event_bus_sweep',
                           'hfs_lite_health', 'hfs_lite_age')
             or c.relname in ('event_bus_subscriptions', 'hfs_lite_jobs', 'hfs_lite_outbox', 'hfs_lite_dead_letters'))
   loop
-    for role in
-      select distinct coalesce(pg_catalog.quote_ident(r.rolname), 'public') as name
-        from pg_catalog.aclexplode(coalesce(new_one.acl, pg_catalog.acldefault(
-               case when new_one.is_function then 'f' else 'r' end::"char", new_one.owner))) a
-        left join pg_catalog.pg_roles r on r.oid = a.grantee
-       where a.grantee <> new_one.owner
-    loop
-      execute pg_catalog.format('revoke all on %s from %s', new_one.name, role.name);
-    end loop;
-    for role in
-      select pg_catalog.quote_ident(r.rolname) as name
-        from pg_catalog.pg_proc p
-        cross join lateral pg_catalog.aclexplode(p.proacl) a
-        join pg_catalog.pg_roles r on r.oid = a.grantee
-       where p.oid = 'public.inbox_forget(text, text)'::pg_catalog.regprocedure and a.grantee <> p.proowner
-         and new_one.operators_right is not null
-    loop
-      execute pg_catalog.format('grant %s on %s to %s', new_one.operators_right, new_one.name, role.name);
-    end loop;
+    execute pg_catalog.format('revoke all on %s from %s', new_one.name, new_one.grantee);
   end loop;
 end $$;

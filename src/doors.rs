@@ -3,9 +3,10 @@
 
 use crate::argument;
 use crate::error::Error;
-use crate::statement::{Characters, Name, Saved, Statement, Text, caller_is_owner, run_commands};
+use crate::statement::{Characters, Name, Saved, Statement, Text, caller_is_owner, refuse_read_only, run_commands};
 use pgrx::pg_sys::{NAMEOID, TEXTOID};
 use pgrx::prelude::*;
+use std::ffi::CStr;
 
 // Grants of two sessions at once would meet on one catalog row and fail: one waits for the other's commit.
 static LOCK: Statement =
@@ -82,7 +83,7 @@ static REVOKES: Statement = Statement::new(
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'application'")) {
-    let role = existing_role(p_role);
+    let role = existing_role(c"hfs_lite_grant()", p_role);
     let kind = argument::non_empty("p_as", p_as);
     if !matches!(kind.as_str(), "application" | "operator" | "monitor") {
         Error::NotAllowed { argument: "p_as", came: kind.as_str(), allowed: "application, operator, monitor" }.raise();
@@ -104,19 +105,20 @@ fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'applicati
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn hfs_lite_revoke(p_role: Option<Name>) {
-    let role = existing_role(p_role);
+    let role = existing_role(c"hfs_lite_revoke()", p_role);
     if let Some(revokes) = REVOKES.value([role.into()]).as_text() {
         run_commands(revokes);
     }
 }
 
-/// The role that the caller names, once it is sure that the caller may ask and that nobody else is granting.
-fn existing_role(role: Option<Name>) -> Name {
+/// The role that the caller of the function names, once it is sure that the caller may ask and that nobody else is granting.
+fn existing_role(function: &'static CStr, role: Option<Name>) -> Name {
     // EXECUTE alone does not do: a GRANT ON ALL FUNCTIONS IN SCHEMA public would hand out the right to hand out rights.
     if !caller_is_owner() {
         Error::NotOwner.raise();
     }
     let role = argument::text("p_role", role, argument::NAME);
+    refuse_read_only(function);
     LOCK.run([]);
     if ROLE_EXISTS.value([role.into()]).as_bool() != Some(true) {
         Error::NoRole { role: role.as_str() }.raise();

@@ -7,7 +7,7 @@ use crate::argument::{self, NAME, NO_CONTROLS};
 use crate::error::{self, Error};
 use crate::statement::{
     Call, Characters, Field, Fields, Instant, Jsonb, Queue, QueueStatement, Saved, Statement, TableIterator, Text,
-    Varchar,
+    Varchar, refuse_read_only,
 };
 use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, VARCHAROID};
 use pgrx::prelude::*;
@@ -247,6 +247,7 @@ fn event_bus_send(
 }
 
 fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (name!(queues, i32),)> {
+    refuse_read_only(c"event_bus_send()");
     let now = Instant::now();
     let names = ROUTE.column([topic.into()]);
     let mut queues = 0;
@@ -485,7 +486,7 @@ fn event_bus_all_dead_letters(
     let limit = argument::batch("p_limit", p_limit);
     let names = DEAD_LETTER_QUEUES.column([]);
     for name in names.texts() {
-        if let Some(dead) = find(dead_letter_queue_of(name)).filter(|dead| dead.exists()) {
+        if let Some(dead) = find(dead_letter_queue_of(name)).filter(|dead| dead.is_readable()) {
             ALL_DEAD_LETTERS.on(dead).rows(call, [limit.into(), name.into()]);
         }
     }

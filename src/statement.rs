@@ -98,6 +98,8 @@ unsafe extern "C-unwind" {
     fn GetUserId() -> Oid;
     fn GetUserIdAndSecContext(role: *mut Oid, context: *mut c_int);
     fn SetUserIdAndSecContext(role: Oid, context: c_int);
+    fn RecoveryInProgress() -> bool;
+    fn PreventCommandIfReadOnly(command: *const c_char);
     fn superuser_arg(role: Oid) -> bool;
     fn RegisterXactCallback(callback: unsafe extern "C-unwind" fn(c_int, *mut c_void), arg: *mut c_void);
     fn errstart(level: c_int, domain: *const c_char) -> bool;
@@ -403,7 +405,7 @@ impl Saved for OnQueue {
         let named = self.queue.tables().names.iter().zip(self.statement.names).filter(|(_, named)| *named);
         // SAFETY: reads who runs, and looks into the catalog cache.
         let trusted = |role| unsafe { role == GetUserId() || superuser_arg(role) };
-        named.filter_map(|(table, _)| owner(schema, table)).find(|owner| !trusted(*owner))
+        named.filter_map(|(table, _)| Some(relation(schema, table)?.owner)).find(|owner| !trusted(*owner))
     }
 }
 
@@ -465,12 +467,19 @@ impl Queue {
 
     /// Whether the queue's table is there now: a look into PostgreSQL's catalog cache.
     pub fn exists(self) -> bool {
-        owner(schema_of_pgmq(), &self.tables().names[0]).is_some()
+        relation(schema_of_pgmq(), &self.tables().names[0]).is_some()
+    }
+
+    /// Whether the queue's table is there now and can be read: on a standby an unlogged one can't.
+    pub fn is_readable(self) -> bool {
+        // SAFETY: reads a state.
+        relation(schema_of_pgmq(), &self.tables().names[0])
+            .is_some_and(|table| !table.unlogged || unsafe { !RecoveryInProgress() })
     }
 
     /// Whether the table of the queue's dead-letter queue is there now.
     pub fn has_dead_letter_queue(self) -> bool {
-        owner(schema_of_pgmq(), &self.tables().names[2]).is_some()
+        relation(schema_of_pgmq(), &self.tables().names[2]).is_some()
     }
 
     fn tables(&self) -> &Tables {
@@ -506,8 +515,14 @@ fn schema_of_pgmq() -> Oid {
     unsafe { get_namespace_oid(c"pgmq".as_ptr(), true) }
 }
 
-/// The owner of a table; none where there is no such table.
-fn owner(schema: Oid, table: &CStr) -> Option<Oid> {
+/// What the catalog says of a table.
+struct Relation {
+    owner: Oid,
+    unlogged: bool,
+}
+
+/// The table of this name, if there is one.
+fn relation(schema: Oid, table: &CStr) -> Option<Relation> {
     // SAFETY: looks into the catalog cache; the row is read before it is released.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELNAMENSP as c_int;
@@ -516,9 +531,10 @@ fn owner(schema: Oid, table: &CStr) -> Option<Oid> {
             return None;
         }
         let class = (*row).t_data.cast::<u8>().add((*(*row).t_data).t_hoff.into()).cast::<pg_sys::FormData_pg_class>();
-        let owner = (*class).relowner;
+        let unlogged = (*class).relpersistence == pg_sys::RELPERSISTENCE_UNLOGGED as c_char;
+        let relation = Relation { owner: (*class).relowner, unlogged };
         ReleaseSysCache(row);
-        Some(owner)
+        Some(relation)
     }
 }
 
@@ -929,6 +945,13 @@ impl Jsonb {
 pub fn snapshot_is_kept() -> bool {
     // SAFETY: reads a number.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
+}
+
+/// Raises PostgreSQL's 25006 where nothing can be written, for a function that may find nothing to write: it would answer on
+/// a standby as if it had been done. `function` is what the error names.
+pub fn refuse_read_only(function: &'static CStr) {
+    // SAFETY: the module's contract; the text ends in NUL.
+    unsafe { PreventCommandIfReadOnly(function.as_ptr()) }
 }
 
 /// Whether the role that called, before any SECURITY DEFINER function changed it, owns the running function or is a

@@ -4,7 +4,9 @@
 use crate::argument;
 use crate::error::{Error, QUEUE_NAME};
 use crate::event_bus::{dead_letter_queue_of, listed};
-use crate::statement::{Call, Characters, Saved, Statement, TableIterator, Text, run_commands, snapshot_is_kept};
+use crate::statement::{
+    Call, Characters, Saved, Statement, TableIterator, Text, refuse_read_only, run_commands, snapshot_is_kept,
+};
 use pgrx::pg_sys::TEXTOID;
 use pgrx::prelude::*;
 
@@ -125,9 +127,6 @@ static MENDS: Statement = Statement::new(
     &[],
 );
 
-// Where nothing can be written, PostgreSQL refuses it with its own error, also where there is nothing to mend.
-static WRITABLE: Statement = Statement::new(c"select from public.event_bus_subscriptions where false for update", &[]);
-
 // Two repairs at once would mend the same: the second one waits, and finds nothing.
 static LOCK: Statement = Statement::new(c"select pg_advisory_xact_lock(hashtext('hfs_lite: event_bus_repair'))", &[]);
 
@@ -165,6 +164,7 @@ fn event_bus_subscribe(
     if length > QUEUE_NAME {
         Error::QueueNameTooLong { topic: topic.as_str(), consumer: name, length }.raise();
     }
+    refuse_read_only(c"event_bus_subscribe()");
     let queue = Text::new(&format!("{}__{}", topic.as_str(), name));
     let dead = dead_letter_queue_of(queue);
     LOCK_QUEUE.run([queue.into()]);
@@ -279,7 +279,7 @@ fn event_bus_check(
 fn event_bus_repair(
     call: Call,
 ) -> TableIterator<'static, (name!(problem, Text), name!(topic, Text), name!(queue, Text), name!(mend, Text))> {
-    WRITABLE.run([]);
+    refuse_read_only(c"event_bus_repair()");
     LOCK.run([]);
     if let Some(mends) = MENDS.value([]).as_text() {
         REPAIRABLE.rows(call, []);

@@ -100,10 +100,10 @@ fn hfs_lite_health(
     TABLES.rows(call, [now.into()]);
     let names = QUEUES.column([]);
     for name in names.texts() {
-        if let Some(queue) = find(name).filter(|queue| queue.exists()) {
+        if let Some(queue) = find(name).filter(|queue| queue.is_readable()) {
             QUEUE.on(queue).rows(call, [now.into(), name.into()]);
         }
-        if let Some(dead) = find(dead_letter_queue_of(name)).filter(|dead| dead.exists()) {
+        if let Some(dead) = find(dead_letter_queue_of(name)).filter(|dead| dead.is_readable()) {
             DEAD.on(dead).rows(call, [name.into()]);
         }
     }

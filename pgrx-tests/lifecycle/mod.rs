@@ -1,4 +1,10 @@
-//! What happens to a database over its life, some of it on servers of the tests' own.
+//! What a database lives through: adoption, dump and restore, upgrades, DROP and CREATE again, a standby and its promotion, the
+//! sweeper. Some of it on servers of the tests' own.
 
 mod adopt;
+mod drop;
+mod dump;
+mod everything;
+mod standby;
 mod sweeper;
+mod upgrade;
