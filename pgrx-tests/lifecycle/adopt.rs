@@ -1,5 +1,6 @@
 //! Adopting a database whose tables and functions came from an application's own migrations, and leaving again.
 
+use super::dump::Dump;
 use crate::black_box::harness::{Database, column, refusal, rows, value};
 use postgres::error::DbError;
 use postgres::{Client, NoTls};
@@ -711,4 +712,18 @@ fn adopting_a_million_rows_keeps_no_writer_waiting_for_long() {
     after.retain(|file| before.1.contains(file));
     assert_eq!((digest(&mut session, &tables[..2]), after), before);
     assert!(longest < Duration::from_secs(2), "{longest:?}");
+}
+
+#[test]
+fn an_adopted_database_is_restored_from_a_dump_with_every_row() {
+    let database = application("");
+    adopt(&database);
+    let mut source = database.connect();
+    let copy = Database::empty();
+    Dump::of(&database, &["--format=custom"]).restored(&copy, &["--exit-on-error"]);
+    let mut restored = copy.connect();
+    let tables = tables(&mut source);
+    assert_eq!(digest(&mut restored, &tables), digest(&mut source, &tables));
+    let claim = "select fencing_token > 1 from public.job_claim('mail', 'job-3', 'w', '3000-01-01', '{}', null)";
+    assert_eq!(value(&mut copy.connect_as("app_be"), claim), "t");
 }

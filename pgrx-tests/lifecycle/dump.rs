@@ -161,12 +161,12 @@ fn a_dump_of_an_upgraded_database_keeps_every_right() {
 }
 
 /// A dump in a file or folder of its own, deleted with the value.
-struct Dump {
+pub struct Dump {
     path: PathBuf,
 }
 
 impl Dump {
-    fn of(database: &Database, arguments: &[&str]) -> Dump {
+    pub fn of(database: &Database, arguments: &[&str]) -> Dump {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("hfs_lite-{}-{}.dump", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let dump = Dump { path: std::env::temp_dir().join(name) };
@@ -174,7 +174,7 @@ impl Dump {
         dump
     }
 
-    fn restored(&self, into: &Database, arguments: &[&str]) {
+    pub fn restored(&self, into: &Database, arguments: &[&str]) {
         run(program(into, "pg_restore").args(arguments).args(["--dbname", &url(into)]).arg(&self.path));
     }
 }
