@@ -327,6 +327,21 @@ fn a_queue_whose_name_leaves_no_room_for_dead_letters_says_so() {
 }
 
 #[test]
+fn a_pgmq_that_is_not_a_superusers_is_listed_until_it_is() {
+    let database = Database::empty();
+    let mut superuser = database.connect();
+    let name = value(&mut superuser, "select current_database()");
+    let owner = value(&mut superuser, "select quote_ident(current_user)");
+    superuser.batch_execute(&format!("grant create on database {name} to outsider")).unwrap();
+    database.connect_as("outsider").batch_execute("create extension pgmq").unwrap();
+    superuser.batch_execute("create extension hfs_lite").unwrap();
+    let mend = format!("reassign owned by outsider to {owner}");
+    assert_eq!(rows(&mut superuser, CHECK), [["pgmq_other_owner", "∅", "∅", &mend, "f"]]);
+    superuser.batch_execute(&mend).unwrap();
+    assert!(rows(&mut superuser, CHECK).is_empty());
+}
+
+#[test]
 fn a_pgmq_that_is_too_old_is_the_one_problem_listed() {
     let (database, _, mut superuser) = subscribed();
     superuser

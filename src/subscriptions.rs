@@ -77,6 +77,12 @@ static PROBLEMS: Statement = Statement::new(
       recorded as (select s.topic::text, s.queue::text from public.event_bus_subscriptions s),
       consumers as (select queue from bound union select queue from recorded),
       found (rank, problem, topic, queue, mend, repairable) as (
+        select 0, 'pgmq_other_owner', null, null, format('reassign owned by %I to %I', r.rolname, e.extowner::regrole), false
+          from pg_extension p
+          join pg_roles r on r.oid = p.extowner and not r.rolsuper
+          join pg_extension e on e.extname = 'hfs_lite' and e.extowner <> p.extowner
+         where p.extname = 'pgmq'
+        union all
         select 1, 'missing_queue', null, c.queue, format('select pgmq.create(%L)', c.queue), true
           from consumers c
          where not exists (select from listed l where l.queue = c.queue)
@@ -242,12 +248,13 @@ fn event_bus_record(
 ///
 /// Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is
 /// about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems:
-/// pgmq_too_old (older than 1.11.1; nothing else is looked for), missing_queue (a queue that is recorded or bound),
-/// missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named),
-/// missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is
-/// no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role
-/// than the extension's owner; unless that is a superuser, calls have no more than that role's rights there). No row:
-/// all is well.
+/// pgmq_too_old (older than 1.11.1; nothing else is looked for), pgmq_other_owner (a role that is no superuser owns
+/// pgmq and could replace what is called as the extension's owner; the command that is named moves all that the role
+/// owns), missing_queue (a queue that is recorded or bound), missing_table (a queue without its table or its archive),
+/// missing_dead_letter_queue (the queue is named), missing_binding (it is recorded, and pgmq has none),
+/// unrecorded_subscription (pgmq has a binding of which there is no record), orphaned_dead_letter_queue (its queue is
+/// gone), other_owner (a queue's table belongs to another role than the extension's owner; unless that is a superuser,
+/// calls have no more than that role's rights there). No row: all is well.
 /// Since 0.2.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]
