@@ -789,6 +789,14 @@ fn garbage_under_our_key_prevents_no_burial_no_listing_and_no_requeue() {
 // ---------------------------------------------------------------------------------------------------------------------
 
 #[test]
+fn the_hint_of_a_missing_queue_is_sql_whatever_its_name() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let error = refused(&mut session, "select * from public.event_bus_read('it''s', 0, 1)", "42704", "it's");
+    assert!(error.hint().unwrap().contains("pgmq.create('it''s')"), "{error:?}");
+}
+
+#[test]
 fn a_missing_queue_or_dead_letter_queue_is_an_error_that_says_how_to_make_it() {
     let database = Database::new();
     let mut session = database.connect_as("app_be");

@@ -3,7 +3,8 @@
 use super::checks::{AWKWARD, caught, changes_nothing, contents, quoted};
 use super::event_bus::{QUEUE, bury, read, requeue, send, subscribed};
 use super::harness::{Database, column, refused, rows, value};
-use postgres::Client;
+use postgres::{Client, NoTls};
+use std::sync::{Arc, Mutex};
 
 const RECORDS: &str = "select topic, queue from public.event_bus_subscriptions order by queue, topic";
 const CHECK: &str = "select problem, topic, queue, mend, repairable from public.event_bus_check()";
@@ -327,18 +328,61 @@ fn a_queue_whose_name_leaves_no_room_for_dead_letters_says_so() {
 }
 
 #[test]
-fn a_pgmq_that_is_not_a_superusers_is_listed_until_it_is() {
+fn a_pgmq_that_is_not_a_superusers_is_refused_and_listed_where_it_came_later() {
     let database = Database::empty();
     let mut superuser = database.connect();
     let name = value(&mut superuser, "select current_database()");
-    let owner = value(&mut superuser, "select quote_ident(current_user)");
     superuser.batch_execute(&format!("grant create on database {name} to outsider")).unwrap();
-    database.connect_as("outsider").batch_execute("create extension pgmq").unwrap();
-    superuser.batch_execute("create extension hfs_lite").unwrap();
-    let mend = format!("reassign owned by outsider to {owner}");
-    assert_eq!(rows(&mut superuser, CHECK), [["pgmq_other_owner", "∅", "∅", &mend, "f"]]);
-    superuser.batch_execute(&mend).unwrap();
-    assert!(rows(&mut superuser, CHECK).is_empty());
+    database.connect_as("outsider").batch_execute("create extension pgmq; select pgmq.create('q')").unwrap();
+    refused(&mut superuser, "create extension hfs_lite", "55000", "pgmq belongs to a role that is no superuser");
+    // The hint leads out, and the queue's table is taken with what it holds.
+    superuser
+        .batch_execute(
+            "select pgmq.send('q', '1'); drop extension pgmq; create extension pgmq; create extension hfs_lite;
+             select pgmq.create('q')",
+        )
+        .unwrap();
+    assert_eq!(read(&mut superuser, "q", 0, 10).len(), 1);
+    superuser.batch_execute("update pg_extension set extowner = 'outsider'::regrole where extname = 'pgmq'").unwrap();
+    assert_eq!(problems(&mut superuser), [["pgmq_other_owner".to_owned(), "∅".to_owned()]]);
+    superuser.batch_execute("update pg_extension set extowner = current_user::regrole where extname = 'pgmq'").unwrap();
+    assert!(problems(&mut superuser).is_empty());
+}
+
+#[test]
+fn a_public_schema_in_which_every_role_may_create_is_warned_of() {
+    let database = Database::empty();
+    database.connect().batch_execute("grant create on schema public to public").unwrap();
+    let warnings = Arc::new(Mutex::new(vec![]));
+    let into = warnings.clone();
+    let mut config = database.config();
+    config.notice_callback(move |notice| into.lock().unwrap().push(notice));
+    config.connect(NoTls).unwrap().batch_execute("create extension hfs_lite cascade").unwrap();
+    let warnings = warnings.lock().unwrap();
+    let warned = warnings.iter().find(|notice| notice.message() == "every role may create objects in schema public");
+    assert!(warned.is_some_and(|notice| notice.hint().is_some_and(|hint| hint.starts_with("REVOKE CREATE"))));
+}
+
+#[test]
+fn a_repair_leaves_what_pgmq_would_refuse_and_mends_the_rest() {
+    let (database, _, mut superuser) = subscribed();
+    let mut operator = database.connect_as("operator");
+    superuser
+        .batch_execute(
+            "insert into public.event_bus_subscriptions (topic, queue) values ('..bad', 'order.created__billing'), ('a', 'it''s');
+             select pgmq.create_unlogged('fast'), pgmq.create_unlogged('fast__dead'); drop table pgmq.q_fast;
+             delete from pgmq.topic_bindings",
+        )
+        .unwrap();
+    let repaired = rows(&mut operator, "select problem, topic, queue from public.event_bus_repair()");
+    assert_eq!(
+        repaired,
+        [["missing_table", "∅", "fast"], ["missing_binding", "order.created", QUEUE]].map(|row| row.map(str::to_owned))
+    );
+    assert_eq!(value(&mut superuser, "select relpersistence from pg_class where relname = 'q_fast'"), "u");
+    let left = rows(&mut operator, "select problem, repairable from public.event_bus_check()");
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert!(left.iter().all(|row| row[1] == "f"), "{left:?}");
 }
 
 #[test]

@@ -6,6 +6,41 @@
 -- Nothing that somebody made in schema public gets into what is made here.
 set local search_path = pg_catalog, pg_temp;
 
+-- What is new must find its names free. A function of one of them is in the way whatever its arguments are: callers send
+-- arguments without types.
+do $$
+declare
+  in_the_way text;
+begin
+  select string_agg(line, E'\n' order by line collate "C")
+    into in_the_way
+    from (
+      select pg_describe_object('pg_class'::regclass, oid, 0)
+        from pg_class
+       where relnamespace = 'public'::regnamespace
+         and relname in ('event_bus_subscriptions', 'event_bus_subscriptions_pkey', 'hfs_lite_dead_letters', 'hfs_lite_jobs',
+                         'hfs_lite_outbox')
+      union all
+      select pg_describe_object('pg_type'::regclass, oid, 0)
+        from pg_type
+       where typnamespace = 'public'::regnamespace and typrelid = 0 and typelem = 0
+         and typname in ('event_bus_subscriptions', 'hfs_lite_dead_letters', 'hfs_lite_jobs', 'hfs_lite_outbox')
+      union all
+      select pg_describe_object('pg_proc'::regclass, oid, 0)
+        from pg_proc
+       where pronamespace = 'public'::regnamespace
+         and proname in ('event_bus_all_dead_letters', 'event_bus_check', 'event_bus_record', 'event_bus_repair',
+                         'event_bus_sweep', 'event_bus_unsubscribe', 'hfs_lite_age', 'hfs_lite_health', 'inbox_sweep_events',
+                         'jobs_sweep', 'queue_sweep')) as found (line);
+  if in_the_way is not null then
+    raise exception using
+      errcode = '55000',
+      message = 'schema public holds objects of names that are hfs_lite''s from 0.2.0 on',
+      detail = in_the_way,
+      hint = 'Rename or drop them, and update again.';
+  end if;
+end $$;
+
 -- What has such a name and is another index, or one whose building was interrupted, must not be taken for it.
 do $$
 declare
@@ -258,7 +293,7 @@ AS 'MODULE_PATHNAME', 'event_bus_check_wrapper';
 alter function public.event_bus_check() rows 10;
 comment on function public.event_bus_check() is
 $$Lists what is wrong with the event bus; it changes nothing. Ask it after a restore.
-Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems: pgmq_too_old (older than 1.11.1; nothing else is looked for), pgmq_other_owner (a role that is no superuser owns pgmq and could replace what is called as the extension's owner; the command that is named moves all that the role owns), missing_queue (a queue that is recorded or bound), missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named), missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role than the extension's owner; unless that is a superuser, calls have no more than that role's rights there). No row: all is well.
+Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems: pgmq_too_old (older than 1.11.1; nothing else is looked for), pgmq_other_owner (a role that is no superuser owns pgmq and could replace what is called as the extension's owner), missing_queue (a queue that is recorded or bound), missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named), missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role than the extension's owner; unless that is a superuser, calls have no more than that role's rights there). No row: all is well.
 Since 0.2.0.$$;
 
 create function public.event_bus_repair(

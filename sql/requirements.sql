@@ -17,6 +17,23 @@ begin
       hint = 'Install the files of a newer pgmq on the server (they come with its crate, its packages and its repository), '
              'then ALTER EXTENSION pgmq UPDATE, and create hfs_lite again.';
   end if;
+  -- Who owns pgmq can replace its functions, and ours call them with the rights of a superuser.
+  if exists (select from pg_catalog.pg_extension e join pg_catalog.pg_roles r on r.oid = e.extowner
+              where e.extname = 'pgmq' and not r.rolsuper) then
+    raise exception using
+      errcode = '55000',
+      message = 'pgmq belongs to a role that is no superuser',
+      detail = 'hfs_lite calls its functions with the rights of a superuser, and their owner can replace them.',
+      hint = 'Have a superuser drop extension pgmq and create it again: queues keep their tables, and pgmq.create takes each '
+             'with its messages. See docs/security.md.';
+  end if;
+  if pg_catalog.has_schema_privilege('public', 'public', 'create') then
+    raise warning using
+      errcode = '01000',
+      message = 'every role may create objects in schema public',
+      detail = 'Who can do so can make functions of our names that an application''s calls are led to.',
+      hint = 'REVOKE CREATE ON SCHEMA public FROM PUBLIC; as databases have it from PostgreSQL 15 on.';
+  end if;
   if pg_catalog.getdatabaseencoding() <> 'UTF8' then
     raise exception using
       errcode = '0A000',

@@ -109,14 +109,17 @@ impl Error<'_> {
             Error::NumberTooLarge { .. } => "Send it as a string: JavaScript reads it as Infinity.".into(),
             Error::NoQueue { queue } => format!(
                 "Create it with SELECT pgmq.create('{0}'), or with event_bus_subscribe, which binds it to its topic too.",
-                Cut(&queue)
+                Cut(&literal(queue).as_str())
             ),
             Error::NoDeadLetterQueue { queue } if queue.chars().count() > QUEUE_NAME => format!(
                 "Its name leaves no room for __dead in the 47 characters that pgmq allows: move to a queue of at most \
                  {QUEUE_NAME} characters."
             ),
             Error::NoDeadLetterQueue { queue } => {
-                format!("Create it with SELECT pgmq.create('{}__dead'), or both with event_bus_subscribe.", Cut(&queue))
+                format!(
+                    "Create it with SELECT pgmq.create('{}__dead'), or both with event_bus_subscribe.",
+                    Cut(&literal(queue).as_str())
+                )
             }
             Error::KeyReused { .. } => {
                 "Send a new idempotency key, or the request that the key was first used with.".into()
@@ -145,8 +148,16 @@ impl Error<'_> {
 /// Says, without failing, that a subscriber's copy of an event was not sent because its queue's table is gone.
 pub fn warn_queue_without_table(queue: &str) {
     let message = CText::new(&format!("no copy of the event was sent to queue {queue}: its table is gone"));
-    let hint = CText::new(&format!("Make it again with SELECT pgmq.create('{queue}'), or unbind it from the topic."));
+    let hint = CText::new(&format!(
+        "Make it again with SELECT pgmq.create('{}'), or unbind it from the topic.",
+        literal(queue)
+    ));
     statement::warn(*b"42P01", message, hint);
+}
+
+/// What stands between the quotes of an SQL literal.
+fn literal(text: &str) -> String {
+    text.replace('\'', "''")
 }
 
 /// A caller's text, cut to 100 characters.

@@ -131,6 +131,17 @@ impl Statement {
     }
 }
 
+/// The text of a statement that is put together at compile time.
+macro_rules! sql {
+    ($text:expr) => {
+        match std::ffi::CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => panic!("a statement holds a NUL"),
+        }
+    };
+}
+pub(crate) use sql;
+
 /// A statement whose plan can be had, and what can be done with it. All of it runs inside the caller's transaction, each
 /// statement with a snapshot of its own in READ COMMITTED.
 pub trait Saved: Copy {

@@ -5,7 +5,7 @@ use crate::argument;
 use crate::error::{Error, QUEUE_NAME};
 use crate::event_bus::{dead_letter_queue_of, listed};
 use crate::statement::{
-    Call, Characters, Saved, Statement, TableIterator, Text, refuse_read_only, run_commands, snapshot_is_kept,
+    Call, Characters, Saved, Statement, TableIterator, Text, refuse_read_only, run_commands, snapshot_is_kept, sql,
 };
 use pgrx::pg_sys::TEXTOID;
 use pgrx::prelude::*;
@@ -66,72 +66,82 @@ static PGMQ_TOO_OLD: Statement = Statement::new(
 );
 
 // In the order in which they are to be mended: a queue must be there before it can be bound. pgmq.create takes a table that is
-// there, with its messages, as the queue's.
+// there, with its messages, as the queue's. What pgmq would refuse as a name is nothing that a repair could mend.
+macro_rules! problems {
+    ($columns:literal, $condition:literal) => {
+        concat!(
+            "with listed as (
+               select m.queue_name::text as queue, m.is_unlogged,
+                      to_regclass(format('pgmq.%I', lower('q_' || m.queue_name))) as messages,
+                      to_regclass(format('pgmq.%I', lower('a_' || m.queue_name))) as archive
+                 from pgmq.meta m),
+             bound as (select b.pattern::text as topic, b.queue_name::text as queue from pgmq.topic_bindings b),
+             recorded as (select s.topic::text, s.queue::text from public.event_bus_subscriptions s),
+             consumers as (select queue from bound union select queue from recorded),
+             found (rank, problem, topic, queue, mend, repairable) as (
+               select 0, 'pgmq_other_owner', null, null, 'leave hfs_lite, create pgmq anew as a superuser, and adopt again: see docs/security.md', false
+                 from pg_extension p
+                 join pg_roles r on r.oid = p.extowner and not r.rolsuper
+                where p.extname = 'pgmq'
+               union all
+               select 1, 'missing_queue', null, c.queue, format('select pgmq.create(%L)', c.queue), true
+                 from consumers c
+                where not exists (select from listed l where l.queue = c.queue)
+               union all
+               select 2, 'missing_table', null, l.queue,
+                      format('select pgmq.%s(%L)', case when l.is_unlogged then 'create_unlogged' else 'create' end, l.queue), true
+                 from listed l
+                where l.messages is null or l.archive is null
+               union all
+               select 3, 'missing_dead_letter_queue', null, c.queue,
+                      case when char_length(c.queue) > 41
+                           then 'its name leaves no room for __dead: subscribe a queue of at most 41 characters'
+                           else format('select pgmq.create(%L)', c.queue || '__dead') end,
+                      char_length(c.queue) <= 41
+                 from consumers c
+                where not exists (select from listed l where l.queue = c.queue || '__dead')
+               union all
+               select 4, 'missing_binding', r.topic, r.queue, format('select pgmq.bind_topic(%L, %L)', r.topic, r.queue),
+                      r.topic ~ '^[A-Za-z0-9_#*-]+([.][A-Za-z0-9_#*-]+)*$'
+                 from recorded r
+                where not exists (select from bound b where b.topic = r.topic and b.queue = r.queue)
+               union all
+               select 5, 'unrecorded_subscription', b.topic, b.queue,
+                      format('select * from public.event_bus_record(%L)', b.queue), false
+                 from bound b
+                where not exists (select from recorded r where r.topic = b.topic and r.queue = b.queue)
+               union all
+               select 6, 'orphaned_dead_letter_queue', null, l.queue, format('select pgmq.create(%L)', left(l.queue, -6)), false
+                 from listed l
+                where l.queue like '%_\\_\\_dead'
+                  and not exists (select from listed o where o.queue = left(l.queue, -6))
+                  and not exists (select from consumers c where c.queue = left(l.queue, -6))
+               union all
+               select 7, 'other_owner', null, l.queue, format('alter table %s owner to %I', c.oid::regclass, o.rolname), false
+                 from listed l
+                 join pg_class c on c.oid in (l.messages, l.archive)
+                 join pg_extension e on e.extname = 'hfs_lite' and e.extowner <> c.relowner
+                 join pg_roles o on o.oid = e.extowner
+                where exists (select from consumers o where l.queue in (o.queue, o.queue || '__dead')))
+             select ", $columns, "
+               from (select rank, problem, topic, queue, mend,
+                            repairable and char_length(queue) <= 47 and queue !~ '[$;'']|--' as repairable
+                       from found) p
+              where ", $condition
+        )
+    };
+}
+
 static PROBLEMS: Statement = Statement::new(
-    c"with listed as (
-        select m.queue_name::text as queue,
-               to_regclass(format('pgmq.%I', lower('q_' || m.queue_name))) as messages,
-               to_regclass(format('pgmq.%I', lower('a_' || m.queue_name))) as archive
-          from pgmq.meta m),
-      bound as (select b.pattern::text as topic, b.queue_name::text as queue from pgmq.topic_bindings b),
-      recorded as (select s.topic::text, s.queue::text from public.event_bus_subscriptions s),
-      consumers as (select queue from bound union select queue from recorded),
-      found (rank, problem, topic, queue, mend, repairable) as (
-        select 0, 'pgmq_other_owner', null, null, format('reassign owned by %I to %I', r.rolname, e.extowner::regrole), false
-          from pg_extension p
-          join pg_roles r on r.oid = p.extowner and not r.rolsuper
-          join pg_extension e on e.extname = 'hfs_lite' and e.extowner <> p.extowner
-         where p.extname = 'pgmq'
-        union all
-        select 1, 'missing_queue', null, c.queue, format('select pgmq.create(%L)', c.queue), true
-          from consumers c
-         where not exists (select from listed l where l.queue = c.queue)
-        union all
-        select 2, 'missing_table', null, l.queue, format('select pgmq.create(%L)', l.queue), true
-          from listed l
-         where l.messages is null or l.archive is null
-        union all
-        select 3, 'missing_dead_letter_queue', null, c.queue,
-               case when char_length(c.queue) > 41
-                    then 'its name leaves no room for __dead: subscribe a queue of at most 41 characters'
-                    else format('select pgmq.create(%L)', c.queue || '__dead') end,
-               char_length(c.queue) <= 41
-          from consumers c
-         where not exists (select from listed l where l.queue = c.queue || '__dead')
-        union all
-        select 4, 'missing_binding', r.topic, r.queue, format('select pgmq.bind_topic(%L, %L)', r.topic, r.queue), true
-          from recorded r
-         where not exists (select from bound b where b.topic = r.topic and b.queue = r.queue)
-        union all
-        select 5, 'unrecorded_subscription', b.topic, b.queue,
-               format('select * from public.event_bus_record(%L)', b.queue), false
-          from bound b
-         where not exists (select from recorded r where r.topic = b.topic and r.queue = b.queue)
-        union all
-        select 6, 'orphaned_dead_letter_queue', null, l.queue, format('select pgmq.create(%L)', left(l.queue, -6)), false
-          from listed l
-         where l.queue like '%_\\_\\_dead'
-           and not exists (select from listed o where o.queue = left(l.queue, -6))
-           and not exists (select from consumers c where c.queue = left(l.queue, -6))
-        union all
-        select 7, 'other_owner', null, l.queue, format('alter table %s owner to %I', c.oid::regclass, e.extowner::regrole), false
-          from listed l
-          join pg_class c on c.oid in (l.messages, l.archive)
-          join pg_extension e on e.extname = 'hfs_lite' and e.extowner <> c.relowner
-         where exists (select from consumers o where l.queue in (o.queue, o.queue || '__dead')))
-      select problem, topic, queue, mend, repairable from found order by rank, queue, topic, mend",
+    sql!(problems!("problem, topic, queue, mend, repairable", "true order by rank, queue, topic, mend")),
     &[],
 );
 
-static REPAIRABLE: Statement = Statement::new(
-    c"select problem, topic, queue, mend from public.event_bus_check() with ordinality c where c.repairable order by ordinality",
-    &[],
-);
+static REPAIRABLE: Statement =
+    Statement::new(sql!(problems!("problem, topic, queue, mend", "repairable order by rank, queue, topic, mend")), &[]);
 
-static MENDS: Statement = Statement::new(
-    c"select string_agg(mend, ';' order by ordinality) from public.event_bus_check() with ordinality c where c.repairable",
-    &[],
-);
+static MENDS: Statement =
+    Statement::new(sql!(problems!("string_agg(mend, ';' order by rank, queue, topic, mend)", "repairable")), &[]);
 
 // Two repairs at once would mend the same: the second one waits, and finds nothing.
 static LOCK: Statement = Statement::new(c"select pg_advisory_xact_lock(hashtext('hfs_lite: event_bus_repair'))", &[]);
@@ -249,12 +259,12 @@ fn event_bus_record(
 /// Answers a row for each problem, in the order in which they are to be mended: the problem, the topic where it is
 /// about one, the queue, the call or command that mends it, and whether event_bus_repair does so by itself. Problems:
 /// pgmq_too_old (older than 1.11.1; nothing else is looked for), pgmq_other_owner (a role that is no superuser owns
-/// pgmq and could replace what is called as the extension's owner; the command that is named moves all that the role
-/// owns), missing_queue (a queue that is recorded or bound), missing_table (a queue without its table or its archive),
-/// missing_dead_letter_queue (the queue is named), missing_binding (it is recorded, and pgmq has none),
-/// unrecorded_subscription (pgmq has a binding of which there is no record), orphaned_dead_letter_queue (its queue is
-/// gone), other_owner (a queue's table belongs to another role than the extension's owner; unless that is a superuser,
-/// calls have no more than that role's rights there). No row: all is well.
+/// pgmq and could replace what is called as the extension's owner), missing_queue (a queue that is recorded or bound),
+/// missing_table (a queue without its table or its archive), missing_dead_letter_queue (the queue is named),
+/// missing_binding (it is recorded, and pgmq has none), unrecorded_subscription (pgmq has a binding of which there is
+/// no record), orphaned_dead_letter_queue (its queue is gone), other_owner (a queue's table belongs to another role
+/// than the extension's owner; unless that is a superuser, calls have no more than that role's rights there). No row:
+/// all is well.
 /// Since 0.2.0.
 #[pg_extern(volatile, security_definer)]
 #[search_path(pg_catalog, pg_temp)]

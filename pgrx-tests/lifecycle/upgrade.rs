@@ -237,6 +237,23 @@ fn an_index_that_only_has_the_name_of_one_that_is_needed_stops_the_upgrade_with_
     session.batch_execute(update).unwrap();
 }
 
+#[test]
+fn names_that_are_taken_stop_the_upgrade_with_the_list() {
+    let database = at("0.1.0");
+    let mut session = database.connect();
+    session
+        .batch_execute(
+            "create view public.hfs_lite_jobs as select 1;
+             create function public.event_bus_check(integer default 0) returns integer language sql return 1",
+        )
+        .unwrap();
+    let update = "alter extension hfs_lite update";
+    let error = refused(&mut session, update, "55000", "names that are hfs_lite's from 0.2.0 on");
+    assert_eq!(error.detail(), Some("function public.event_bus_check(integer)\nview public.hfs_lite_jobs"));
+    session.batch_execute("drop view public.hfs_lite_jobs; drop function public.event_bus_check").unwrap();
+    session.batch_execute(update).unwrap();
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // B1: the new library works on every older schema
 // ---------------------------------------------------------------------------------------------------------------------
