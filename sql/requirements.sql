@@ -78,11 +78,14 @@ declare
   adopting constant boolean := coalesce(nullif(current_setting('hfs_lite.adopt', true), ''), 'off');
   in_the_way text;
   locked text;
+  elsewhere text;
   command text;
 begin
   -- A setting that the owner of the database left behind must not make somebody else's CREATE EXTENSION adopt anything.
   if adopting and exists (
-       select from pg_db_role_setting, unnest(setconfig) as setting where setting ilike 'hfs_lite.adopt=%') then
+       select from pg_db_role_setting, unnest(setconfig) as setting
+        where setting ilike 'hfs_lite.adopt=%'
+          and setdatabase in (0, (select oid from pg_database where datname = current_database()))) then
     raise exception using
       errcode = '55000',
       message = 'hfs_lite.adopt is set for a database or a role',
@@ -132,6 +135,16 @@ begin
    where c.relnamespace = 'public'::regnamespace and c.relname = any(tables) and c.relkind in ('r', 'p');
   if locked is not null then
     execute format('lock table %s in access exclusive mode', locked);
+  else
+    select string_agg(format('ALTER TABLE %s SET SCHEMA public;', c.oid::regclass), ' ' order by c.oid::regclass::text collate "C")
+      into elsewhere
+      from pg_class c
+     where c.relname = any(tables) and c.relkind in ('r', 'p') and c.relpersistence <> 't';
+    raise warning using
+      message = 'found no table to adopt in schema public',
+      detail = 'The extension makes its own tables, without a row.',
+      hint = coalesce('If these are the application''s, roll back, do this, and adopt again: ' || elsewhere,
+                      'Adopt in the database that holds the application''s tables, or create the extension without hfs_lite.adopt.');
   end if;
   for command in
     select format('alter table %s set schema hfs_lite_set_aside', c.oid::regclass)

@@ -37,7 +37,13 @@ select format('public.%I', c.relname) as title, h.oid as theirs, c.oid as ours, 
             when e.oid is not null then format('belongs to extension %I', e.extname)
           end,
           case
-            when h.relkind <> 'r' or h.relispartition then 'rename it or drop it'
+            when h.relkind in ('v', 'm') then
+              format('ALTER %s public.%I RENAME TO %I', case h.relkind when 'v' then 'VIEW' else 'MATERIALIZED VIEW' end,
+                     h.relname, h.relname || '_old')
+            when h.relkind = 'S' then format('ALTER SEQUENCE public.%I RENAME TO %I', h.relname, h.relname || '_old')
+            when h.relispartition then
+              (select format('ALTER TABLE %s DETACH PARTITION public.%I', inhparent::regclass, h.relname)
+                 from pg_inherits where inhrelid = h.oid)
             when h.reloftype <> 0 then format('ALTER TABLE public.%I NOT OF', h.relname)
             when h.relpersistence <> 'p' then format('ALTER TABLE public.%I SET LOGGED', h.relname)
             when e.oid is not null then format('ALTER EXTENSION %I DROP TABLE public.%I', e.extname, h.relname)
@@ -53,7 +59,7 @@ union all
 select title, ours, true from hfs_lite_set_aside.tables;
 
 create materialized view hfs_lite_set_aside.columns as
-select s.title, s.is_ours, a.attname as name, a.attnotnull as is_not_null,
+select s.title, s.is_ours, a.attname as name, a.atttypid as type_id, a.attnotnull as is_not_null,
        a.attidentity <> '' or a.attgenerated <> '' as is_computed,
        format_type(a.atttypid, a.atttypmod)
          || case when a.attcollation <> t.typcollation then ' COLLATE ' || a.attcollation::regcollation else '' end as type,
@@ -145,7 +151,24 @@ select p.oid as theirs, replace(p.oid::regprocedure::text, 'hfs_lite_set_aside.'
  where p.pronamespace = 'hfs_lite_set_aside'::regnamespace
  group by p.oid;
 
--- Functions, operators and domains of somebody who is no superuser, in whatever runs when a row of a table is written.
+-- Foreign keys by which deleting a row of ours writes other tables. Before PostgreSQL 18, AFTER triggers there run as whoever
+-- deleted: the extension's owner.
+create view hfs_lite_set_aside.cascades as
+with recursive reached as (
+  select t.title, k.oid as part_id, k.conrelid as written
+    from hfs_lite_set_aside.tables t
+    join pg_constraint k on k.confrelid = t.theirs and k.contype = 'f' and k.conparentid = 0 and k.confdeltype in ('c', 'n', 'd')
+   where current_setting('server_version_num')::integer < 180000
+  union
+  select r.title, r.part_id, e.written
+    from reached r
+   cross join lateral (
+     select conrelid from pg_constraint
+      where confrelid = r.written and contype = 'f' and (confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))
+      union all select inhrelid from pg_inherits where inhparent = r.written) as e (written))
+select * from reached;
+
+-- Functions, operators and types of somebody who is no superuser, in whatever runs when a row of a table is written.
 -- The extension's functions write as its owner, a superuser, and would lend them that right.
 create view hfs_lite_set_aside.lent_rights as
 with recursive parts as (
@@ -153,22 +176,49 @@ with recursive parts as (
     from hfs_lite_set_aside.tables t
    cross join lateral (
      select 'pg_trigger'::regclass, oid from pg_trigger where tgrelid = t.theirs and not tgisinternal
-      union all select 'pg_constraint'::regclass, oid from pg_constraint where conrelid = t.theirs
+      union all select 'pg_constraint'::regclass, oid from pg_constraint where conrelid = t.theirs and contype <> 'f'
       union all select 'pg_attrdef'::regclass, oid from pg_attrdef where adrelid = t.theirs
       union all select 'pg_class'::regclass, indexrelid from pg_index where indrelid = t.theirs
-      union all select 'pg_statistic_ext'::regclass, oid from pg_statistic_ext where stxrelid = t.theirs) as p (classid, id)),
+      union all select 'pg_statistic_ext'::regclass, oid from pg_statistic_ext where stxrelid = t.theirs) as p (classid, id)
+  union all
+  select c.title, 'pg_trigger'::regclass, g.oid
+    from hfs_lite_set_aside.cascades c
+    join pg_trigger g on g.tgrelid = c.written and not g.tgisinternal),
   needed as (
   select title, classid as part_class, id as part_id, classid::oid, id from parts
   union
-  select n.title, n.part_class, n.part_id, d.refclassid, d.refobjid
+  -- Of what came with PostgreSQL itself, pg_depend keeps nothing: the walk ends there.
+  select n.title, n.part_class, n.part_id, e.classid, e.id
     from needed n
-    join pg_depend d on d.classid = n.classid and d.objid = n.id
-     and d.refclassid in ('pg_proc'::regclass, 'pg_operator'::regclass, 'pg_type'::regclass))
-select n.title, n.part_class, n.part_id, n.classid, n.id, r.rolname as owner
+   cross join lateral (
+     select refclassid, refobjid from pg_depend where classid = n.classid and objid = n.id
+      -- What runs with a type or an operator class though it is made after it: checks of a domain, casts (to_jsonb looks for
+      -- one), the operators that compare. And what runs when a view is read.
+      union all
+      select classid, objid from pg_depend
+       where refclassid = n.classid and refobjid = n.id
+         and (classid in ('pg_cast'::regclass, 'pg_opclass'::regclass, 'pg_amop'::regclass, 'pg_amproc'::regclass)
+              or (refclassid, classid) in (('pg_type'::regclass, 'pg_constraint'::regclass),
+                                           ('pg_class'::regclass, 'pg_rewrite'::regclass)) and deptype <> 'n')
+      -- The row type of a table leads to its columns; a composite type is found the other way round.
+      union all
+      select 'pg_class'::regclass, typrelid from pg_type where n.classid = 'pg_type'::regclass and oid = n.id and typrelid <> 0
+      -- Which the planner puts in the place of an operator.
+      union all
+      select 'pg_operator'::regclass, other
+        from pg_operator cross join lateral (values (oprcom), (oprnegate)) as o (other)
+       where n.classid = 'pg_operator'::regclass and oid = n.id and other <> 0) as e (classid, id))
+select n.title, n.part_class, n.part_id, n.classid, n.id, r.rolname as owner, p.prosecdef as is_definer,
+       -- A row type belongs to whom its table belongs to.
+       case when c.relkind <> 'c' then c.oid end as row_of
   from needed n
   left join pg_proc p on n.classid = 'pg_proc'::regclass and p.oid = n.id
   left join pg_operator o on n.classid = 'pg_operator'::regclass and o.oid = n.id
-  left join pg_type t on n.classid = 'pg_type'::regclass and t.oid = n.id and t.typtype = 'd'
+  -- An array or a multirange is no more than the type that it is of, and the adopted tables' own row types become ours.
+  left join pg_type t on n.classid = 'pg_type'::regclass and t.oid = n.id and t.typtype <> 'm'
+        and not exists (select from pg_type e where e.typarray = t.oid)
+        and not exists (select from hfs_lite_set_aside.tables where theirs = t.typrelid)
+  left join pg_class c on c.oid = t.typrelid
   join pg_roles r on r.oid = coalesce(p.proowner, o.oprowner, t.typowner) and not r.rolsuper;
 
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -182,6 +232,15 @@ union all
 select title, d.difference, d.mend
   from (select * from hfs_lite_set_aside.columns where not is_ours) as h
   full join (select * from hfs_lite_set_aside.columns where is_ours) as o using (title, name)
+ -- How ALTER TABLE gets from the one type to the other: of itself, by an explicit cast, or not at all.
+ cross join lateral (
+   select case
+            when h.type_id = o.type_id then 'assigned'
+            else coalesce((select case castcontext when 'e' then 'cast' else 'assigned' end
+                             from pg_cast where castsource = h.type_id and casttarget = o.type_id),
+                          (select case when ours.typcategory = 'S' then 'assigned' when theirs.typcategory = 'S' then 'cast' end
+                             from pg_type theirs, pg_type ours where theirs.oid = h.type_id and ours.oid = o.type_id))
+          end) as w (way)
  cross join lateral (values
    (h.name is null and o.is_not_null,
     format('column %I is missing', name),
@@ -191,7 +250,19 @@ select title, d.difference, d.mend
     format('ALTER TABLE %s DROP COLUMN %I, once its values are in a table of your own', title, name)),
    (h.type <> o.type,
     format('column %I is %s, not %s', name, h.type, o.type),
-    format('ALTER TABLE %s ALTER COLUMN %I TYPE %s', title, name, o.type)),
+    case
+      when h.type_id = 'timestamp'::regtype and o.type_id = 'timestamptz'::regtype then
+        format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING %2$I AT TIME ZONE ''<the zone in which the application wrote them>''',
+               title, name, o.type)
+      when w.way = 'assigned' then format('ALTER TABLE %s ALTER COLUMN %I TYPE %s', title, name, o.type)
+      when w.way = 'cast' then
+        format('ALTER TABLE %s %sALTER COLUMN %I TYPE %s USING %3$I::%4$s', title,
+               case when h.value is not null then format('ALTER COLUMN %I DROP DEFAULT, ', name) end, name, o.type)
+      else
+        format('no cast leads there, so a new column must be filled: ALTER TABLE %s RENAME COLUMN %I TO %I; '
+               'ALTER TABLE %1$s ADD COLUMN %2$I %4$s; fill it, and move to it what stands on the old one', title, name,
+               name || '_old', o.type)
+    end),
    (h.is_computed and o.name is not null,
     format('column %I is an identity or generated column', name),
     format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY or DROP EXPRESSION', title, name)),
@@ -265,9 +336,48 @@ union all
 select title,
        format('%s runs %s, which belongs to %I, with the rights of a superuser',
               pg_describe_object(part_class, part_id, 0), pg_describe_object(classid, id, 0), owner),
-       format('ALTER %s %s OWNER TO %I, once you trust what it does; or drop what runs it',
-              upper((pg_identify_object(classid, id, 0)).type), (pg_identify_object(classid, id, 0)).identity, current_user)
+       format('read what it does first; then %sALTER %s %s OWNER TO %I; or drop what runs it',
+              -- As SECURITY DEFINER it would hand a superuser's rights to whoever calls it.
+              case when is_definer then format('ALTER %s %s SECURITY INVOKER; and only then ', kind, called) end,
+              kind, called, current_user)
   from hfs_lite_set_aside.lent_rights
+ cross join lateral pg_identify_object(classid, id, 0) o
+ cross join lateral (
+   select case when row_of is null then upper(o.type) else 'TABLE' end,
+          case when row_of is null then o.identity else row_of::regclass::text end) as k (kind, called)
+
+-- PostgreSQL's own functions, and other superusers', do much that only a superuser may have done, or read a query from an
+-- argument. Whoever wrote the expression has chosen it. Indexes and statistics take immutable functions only.
+union all
+select distinct t.title,
+       format('%s calls %s with the rights of a superuser', pg_describe_object(e.classid, e.id, 0), p.oid::regprocedure), e.mend
+  from hfs_lite_set_aside.tables t
+ cross join lateral (
+   select 'pg_constraint'::regclass, oid, conbin, format('ALTER TABLE %s DROP CONSTRAINT %I', t.title, conname)
+     from pg_constraint where conrelid = t.theirs and contype = 'c'
+    union all
+   select 'pg_trigger'::regclass, oid, tgqual, format('DROP TRIGGER %I ON %s', tgname, t.title)
+     from pg_trigger where tgrelid = t.theirs and not tgisinternal) as e (classid, id, expression, mend)
+ cross join lateral regexp_matches(e.expression::text, ':(?:op)?funcid (\d+)', 'g') as f (ids)
+  join pg_proc p on p.oid = f.ids[1]::oid
+ where p.provolatile = 'v' and p.oid <> 'clock_timestamp()'::regprocedure or p.proname like '%to\_xml%'
+
+union all
+select c.title,
+       format('%s: deleting a row would run triggers on %s, which %s may make, with the rights of a superuser',
+              pg_describe_object('pg_constraint'::regclass, c.part_id, 0), c.written::regclass, string_agg(distinct w.who, ', ')),
+       case when o.rolsuper
+         then format('REVOKE TRIGGER ON %s FROM %s CASCADE', c.written::regclass, string_agg(distinct w.who, ', '))
+         else format('ALTER TABLE %s DROP CONSTRAINT %I', k.conrelid::regclass, k.conname) end
+  from hfs_lite_set_aside.cascades c
+  join pg_constraint k on k.oid = c.part_id
+  join pg_class r on r.oid = c.written
+  join pg_roles o on o.oid = r.relowner
+ cross join lateral aclexplode(coalesce(r.relacl, acldefault('r', r.relowner))) a
+  left join pg_roles g on g.oid = a.grantee
+ cross join lateral (values (case a.grantee when 0 then 'PUBLIC' else quote_ident(g.rolname) end)) as w (who)
+ where a.privilege_type = 'TRIGGER' and g.rolsuper is not true
+ group by c.title, c.part_id, c.written, k.conrelid, k.conname, o.rolsuper
 
 union all
 select distinct t.title,
@@ -315,7 +425,7 @@ select t.title, 3, format('ALTER TABLE %s OWNER TO %I', t.title, current_user),
        format('owner is %I, no longer %s', current_user, c.relowner::regrole)
   from hfs_lite_set_aside.tables t
   join pg_class c on c.oid = t.theirs
- where c.relowner <> current_user::regrole
+ where c.relowner <> (select oid from pg_roles where rolname = current_user)
 
 union all
 select t.title, 4, format('REVOKE ALL ON TABLE %s FROM %s CASCADE', t.title, g.grantee),
@@ -329,6 +439,13 @@ select t.title, 4, format('REVOKE ALL ON TABLE %s FROM %s CASCADE', t.title, g.g
     cross join lateral aclexplode(of.acl) a
     where a.grantee <> c.relowner
     group by 1) as g
+
+-- Row level security is forced without a policy, as on every table of ours.
+union all
+select t.title, 4, format('DROP POLICY %I ON %s', y.polname, t.title),
+       format('policy %I dropped: the functions are the only door; keep its statement if you may leave again', y.polname)
+  from hfs_lite_set_aside.tables t
+  join pg_policy y on y.polrelid = t.theirs
 
 union all
 select o.title, 5, format('ALTER TABLE %s ADD COLUMN %I %s%s', o.title, o.name, o.type, ' DEFAULT ' || o.value),
@@ -395,19 +512,45 @@ select title, 12, format('ALTER EXTENSION hfs_lite ADD TABLE %s', title), 'taken
 
 -- What stays theirs.
 union all
-select h.title, 13, null, format('index %I stays, and pg_dump will leave it out: keep its statement', h.name)
-  from hfs_lite_set_aside.indexes h
- where not h.is_ours
-   and not exists (select from hfs_lite_set_aside.index_pairs o where o.their_id = h.id)
-union all
-select h.title, 13, null, format('constraint %I stays, and pg_dump will leave it out: keep its statement', h.name)
-  from hfs_lite_set_aside.constraints h
- where not h.is_ours
-   and not exists (select from hfs_lite_set_aside.constraint_pairs o where o.their_id = h.id)
-union all
-select t.title, 13, null, format('statistics object %I stays, and pg_dump will leave it out: keep its statement', s.stxname)
-  from hfs_lite_set_aside.tables t
-  join pg_statistic_ext s on s.stxrelid = t.theirs
+select title, 13, null, format('%s stays, and pg_dump will leave it out: keep its statement', what)
+  from (
+    select h.title, format('index %I', h.name)
+      from hfs_lite_set_aside.indexes h
+     where not h.is_ours and not exists (select from hfs_lite_set_aside.index_pairs o where o.their_id = h.id)
+    union all
+    select h.title, format('constraint %I', h.name)
+      from hfs_lite_set_aside.constraints h
+     where not h.is_ours and not exists (select from hfs_lite_set_aside.constraint_pairs o where o.their_id = h.id)
+    union all
+    select t.title, w.what
+      from hfs_lite_set_aside.tables t
+      join pg_class c on c.oid = t.theirs
+     cross join lateral (
+       select format('statistics object %I', stxname) from pg_statistic_ext where stxrelid = c.oid
+       union all
+       select format('its place in publication %I', p.pubname)
+         from pg_publication_rel m join pg_publication p on p.oid = m.prpubid where m.prrelid = c.oid
+       union all
+       select 'its replica identity' where c.relreplident <> 'd'
+       union all
+       select format('tablespace %I', spcname) from pg_tablespace where oid = c.reltablespace
+       union all
+       select format('option %s=%s', o.name, o.value)
+         from (select option_name, option_value from pg_options_to_table(c.reloptions)
+               union all
+               select 'toast.' || option_name, option_value
+                 from pg_class x cross join lateral pg_options_to_table(x.reloptions) where x.oid = c.reltoastrelid) as o (name, value)
+        where not exists (select from pg_class x cross join lateral pg_options_to_table(x.reloptions)
+                           where x.oid = t.ours and option_name = o.name)
+       union all
+       select format('%s of column %I', v.what, a.attname)
+         from pg_attribute a
+         join pg_type y on y.oid = a.atttypid
+        cross join lateral (values
+          ('storage', a.attstorage <> y.typstorage), ('compression', a.attcompression <> ''),
+          ('statistics target', coalesce(a.attstattarget, -1) <> -1),
+          ('n_distinct', exists (select from unnest(a.attoptions) o where o like 'n\_distinct%'))) as v (what, applies)
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and v.applies) as w (what)) as stays (title, what)
 union all
 select t.title, 13, null,
        format('trigger %I stays, and pg_dump will leave it out: keep its statement', g.tgname)
@@ -416,6 +559,31 @@ select t.title, 13, null,
   from hfs_lite_set_aside.tables t
   join pg_trigger g on g.tgrelid = t.theirs and not g.tgisinternal
   join pg_proc p on p.oid = g.tgfoid
+union all
+select t.title, 13, null,
+       format('foreign key %I of %s stays, ON DELETE %s: ', k.conname, k.conrelid::regclass,
+              case k.confdeltype when 'c' then 'CASCADE' when 'n' then 'SET NULL' when 'd' then 'SET DEFAULT'
+                                 when 'r' then 'RESTRICT' else 'NO ACTION' end)
+         || case when k.confdeltype = 'c' then 'a sweep that deletes a row deletes the rows that refer to it too'
+                 when k.confdeltype in ('n', 'd') then 'a sweep that deletes a row changes the rows that refer to it'
+                 else 'a sweep that meets a row that is referred to fails with 23503, and never gets past it' end
+  from hfs_lite_set_aside.tables t
+  join pg_constraint k on k.confrelid = t.theirs and k.contype = 'f' and k.conparentid = 0
+
+-- What pg_depend knows of; the text of a function is none of it.
+union all
+select distinct t.title, 13, null::text,
+       format('%s uses it with the rights of %s; it will be denied', pg_describe_object(d.classid, d.objid, 0),
+              case when p.prosecdef then quote_ident(r.rolname) else 'whoever runs it' end)
+  from hfs_lite_set_aside.tables t
+  join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = t.theirs
+                  and d.classid in ('pg_proc'::regclass, 'pg_policy'::regclass)
+  left join pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
+  left join pg_roles r on r.oid = p.proowner
+  left join pg_policy y on d.classid = 'pg_policy'::regclass and y.oid = d.objid
+ where not exists (select from hfs_lite_set_aside.tables where theirs = y.polrelid)
+   and not exists (select from hfs_lite_set_aside.functions f where f.theirs = p.oid and f.ours is not null)
+   and (p.prosecdef and r.rolsuper) is not true
 
 union all
 select title, 1, format('DROP ROUTINE %s', theirs::regprocedure), 'replaced'
@@ -424,12 +592,16 @@ union all
 select title, 1, format('ALTER ROUTINE %s SET SCHEMA public', theirs::regprocedure), null
   from hfs_lite_set_aside.functions where ours is null
 union all
-select distinct on (r.rolname) 'role ' || quote_ident(r.rolname), 1, null,
-       format('could call functions that were replaced: SELECT hfs_lite_grant(%L)', r.rolname)
+select distinct on (w.who) w.who, 1, null,
+       case when a.grantee = 0
+         then 'anybody could call functions that were replaced: let the roles in that did, by SELECT hfs_lite_grant(...)'
+         else format('could call functions that were replaced: SELECT hfs_lite_grant(%L)', r.rolname) end
   from hfs_lite_set_aside.functions f
- cross join lateral aclexplode(f.proacl) a
-  join pg_roles r on r.oid = a.grantee
- where f.ours is not null and a.grantee <> f.proowner and r.rolname not in ('app_be', 'anon', 'authenticated');
+ cross join lateral aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) a
+  left join pg_roles r on r.oid = a.grantee
+ cross join lateral (values (case a.grantee when 0 then 'PUBLIC' else 'role ' || quote_ident(r.rolname) end)) as w (who)
+ where f.ours is not null
+   and (a.grantee = 0 or not r.rolsuper and r.rolname not in ('app_be', 'anon', 'authenticated'));
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- All of it, or nothing
@@ -479,8 +651,8 @@ begin
   end if;
 end $$;
 
-drop view hfs_lite_set_aside.missing_indexes, hfs_lite_set_aside.functions, hfs_lite_set_aside.lent_rights,
-  hfs_lite_set_aside.differences, hfs_lite_set_aside.steps;
+drop view hfs_lite_set_aside.missing_indexes, hfs_lite_set_aside.functions, hfs_lite_set_aside.cascades,
+  hfs_lite_set_aside.lent_rights, hfs_lite_set_aside.differences, hfs_lite_set_aside.steps;
 drop materialized view hfs_lite_set_aside.members, hfs_lite_set_aside.relations, hfs_lite_set_aside.tables,
   hfs_lite_set_aside.sides, hfs_lite_set_aside.columns, hfs_lite_set_aside.indexes, hfs_lite_set_aside.constraints,
   hfs_lite_set_aside.index_pairs, hfs_lite_set_aside.constraint_pairs;

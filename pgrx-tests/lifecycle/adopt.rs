@@ -30,14 +30,15 @@ fn fresh() -> Database {
     database
 }
 
-/// Adopts, and answers what the client was told, with the details of warnings.
+/// Adopts, and answers what the client was told, with the details and the hints of warnings, a line each.
 fn try_adopt(database: &Database) -> Result<Vec<String>, postgres::Error> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let into = told.clone();
     let mut config = database.config();
     config.notice_callback(move |notice| {
-        let line = [notice.severity(), ": ", notice.message(), "\n", notice.detail().unwrap_or("")].concat();
-        into.lock().unwrap().push(line.trim_end().to_owned());
+        let more = [notice.detail(), notice.hint()].into_iter().flatten();
+        let line = more.fold([notice.severity(), ": ", notice.message()].concat(), |line, more| line + "\n" + more);
+        into.lock().unwrap().push(line);
     });
     config.connect(NoTls)?.batch_execute(ADOPT)?;
     Ok(told.lock().unwrap().clone())
@@ -130,6 +131,8 @@ fn description(session: &mut Client) -> Vec<String> {
          select format('%s %s %s %s', pg_get_indexdef(i.indexrelid), i.indisvalid, i.indisprimary, i.indimmediate)
            from relation c join pg_index i on i.indrelid = c.oid
          union all
+         select format('%s policy %s', c.relname, y.polname) from relation c join pg_policy y on y.polrelid = c.oid
+         union all
          select format('%s right of %s', c.relname, a) from relation c
           cross join lateral aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) a
          union all
@@ -183,6 +186,7 @@ fn an_application_is_adopted_with_every_row_and_becomes_what_a_new_database_is()
     let report = adopt(&database);
     told(&report, "INFO: public.jobs: taken over with its rows");
     told(&report, "INFO: public.queue: rights of app_be taken back: INSERT, SELECT, UPDATE");
+    told(&report, "INFO: public.jobs: policy jobs_read dropped: the functions are the only door; keep its statement");
     told(&report, "INFO: public.inbox: index inbox_kept_idx created");
     told(&report, "INFO: public.inbox_claim_event(text,text): replaced");
     let mut after = files(&mut session);
@@ -297,6 +301,10 @@ fn what_else_is_in_the_database_stays_as_it_was() {
     told(&report, "public.jobs: index by_worker stays, and pg_dump will leave it out");
     told(&report, "public.jobs: statistics object by_kind stays, and pg_dump will leave it out");
     told(&report, "public.queue: constraint known_queue stays, and pg_dump will leave it out");
+    told(
+        &report,
+        "foreign key mails_job_fkey of public.mails stays, ON DELETE CASCADE: a sweep that deletes a row deletes",
+    );
     assert_eq!((value(&mut session, event_bus), value(&mut session, "select count(*) from waiting")), before);
     assert_eq!(value(&mut session, "select job_complete('00000000-0000-0000-0000-000000000000')"), "7");
     assert_eq!(value(&mut session, "select job_count()"), "50");
@@ -305,6 +313,113 @@ fn what_else_is_in_the_database_stays_as_it_was() {
     assert_eq!(value(&mut session, "select count(*) from mails"), "0", "the cascade to another's table");
     let mut app = database.connect_as("app_be");
     app.batch_execute("select * from public.event_bus").unwrap();
+}
+
+#[test]
+fn what_a_dump_will_leave_out_or_a_sweep_will_meet_is_told_in_a_line_each() {
+    let database = application(
+        "create publication p for table jobs;
+         alter table jobs replica identity full;
+         alter table jobs set (autovacuum_enabled = off, fillfactor = 50, toast.autovacuum_enabled = off);
+         alter table jobs alter payload set storage external, alter kind set statistics 500;
+         alter table jobs alter kind set (n_distinct = 5);
+         create table mails (queued uuid references queue, job uuid references jobs on delete set null)",
+    );
+    let report = adopt(&database);
+    let stays: Vec<_> = report.iter().filter(|line| line.contains(" stays")).collect();
+    for what in [
+        "its place in publication p",
+        "its replica identity",
+        "option autovacuum_enabled=off",
+        "option toast.autovacuum_enabled=off",
+        "storage of column payload",
+        "statistics target of column kind",
+        "n_distinct of column kind",
+    ] {
+        told(&report, &format!("public.jobs: {what} stays, and pg_dump will leave it out: keep its statement"));
+    }
+    told(&report, "mails_job_fkey of public.mails stays, ON DELETE SET NULL: a sweep that deletes a row changes");
+    told(
+        &report,
+        "mails_queued_fkey of public.mails stays, ON DELETE NO ACTION: a sweep that meets a row that is referred",
+    );
+    assert_eq!(stays.len(), 9, "{stays:?}");
+}
+
+#[test]
+fn what_uses_a_table_with_the_rights_of_anybody_but_a_superuser_is_told() {
+    let database = application(
+        "drop policy event_bus_read on event_bus;
+         create policy by_job on event_bus for select to app_be using (exists (select from jobs where job_key = event_id));
+         create function counted() returns bigint begin atomic select count(*) from public.jobs; end;
+         create function theirs() returns bigint security definer begin atomic select count(*) from public.jobs; end;
+         alter function theirs owner to app_be;
+         create function ours() returns bigint security definer begin atomic select count(*) from public.jobs; end",
+    );
+    let report = adopt(&database);
+    told(
+        &report,
+        "public.jobs: policy by_job on table public.event_bus uses it with the rights of whoever runs it; it will be denied",
+    );
+    told(
+        &report,
+        "public.jobs: function public.counted() uses it with the rights of whoever runs it; it will be denied",
+    );
+    told(&report, "public.jobs: function public.theirs() uses it with the rights of app_be; it will be denied");
+    assert_eq!(report.iter().filter(|line| line.contains("denied")).count(), 3, "{report:?}");
+    for call in ["select theirs()", "select counted()", "select * from event_bus"] {
+        assert_eq!(refusal(database.connect_as("app_be").simple_query(call)).code().code(), "42501", "{call}");
+    }
+    assert_eq!(value(&mut database.connect_as("app_be"), "select ours()"), "50");
+}
+
+#[test]
+fn whoever_could_call_a_replaced_function_is_named_also_the_public_and_an_owner() {
+    let database = application(
+        "alter function job_complete owner to operator;
+         grant execute on function queue_write to public;
+         grant execute on function job_claim to monitor",
+    );
+    let report = adopt(&database);
+    told(&report, "role operator: could call functions that were replaced: SELECT hfs_lite_grant('operator')");
+    told(&report, "role monitor: could call functions that were replaced: SELECT hfs_lite_grant('monitor')");
+    told(&report, "PUBLIC: anybody could call functions that were replaced");
+    assert_eq!(report.iter().filter(|line| line.contains("could call")).count(), 3, "{report:?}");
+    let without_rights = application(
+        "drop function job_complete; create function job_complete(uuid, bigint, timestamptz)
+        returns table (id uuid) language sql as 'select $1'",
+    );
+    told(&adopt(&without_rights), "PUBLIC: anybody could call functions that were replaced");
+}
+
+#[test]
+fn tables_in_another_schema_are_not_found_and_a_warning_says_how_they_get_there() {
+    let database = application(
+        "create schema app; alter table jobs set schema app; alter table queue set schema app; alter table inbox set schema app",
+    );
+    let report = adopt(&database);
+    told(&report, "WARNING: found no table to adopt in schema public");
+    told(&report, "ALTER TABLE app.jobs SET SCHEMA public; ALTER TABLE app.queue SET SCHEMA public;");
+    assert_eq!(value(&mut database.connect(), "select count(*) from app.jobs"), "50");
+    told(&adopt(&Database::empty()), "WARNING: found no table to adopt in schema public");
+    assert!(!adopt(&application("drop table jobs, queue")).iter().any(|line| line.starts_with("WARNING")));
+}
+
+#[test]
+fn a_superuser_whose_name_needs_quotes_creates_and_adopts() {
+    let role =
+        "do $$ begin create role \"Ad-Min x\" superuser login; exception when duplicate_object then null; end $$";
+    let plain = Database::empty();
+    plain.connect().batch_execute(role).unwrap();
+    plain.connect_as("Ad-Min x").batch_execute("create extension hfs_lite cascade").unwrap();
+    works_for_the_application(&plain);
+    let database = application("alter table jobs owner to app_be");
+    database.connect_as("Ad-Min x").batch_execute(ADOPT).unwrap();
+    let owners =
+        "select distinct relowner::regrole from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+                   and relname <> 'event_bus'";
+    assert_eq!(column(&mut database.connect(), owners), ["\"Ad-Min x\""]);
+    works_for_the_application(&database);
 }
 
 #[test]
@@ -317,7 +432,7 @@ fn an_index_of_a_large_table_is_left_out_and_the_statement_for_it_is_said() {
     let report = adopt(&database);
     told(&report, "WARNING: 1 of hfs_lite's indexes were not created, since their tables are large");
     let warning = report.iter().find(|line| line.starts_with("WARNING")).unwrap();
-    let (_, statement) = warning.split_once('\n').unwrap();
+    let statement = warning.lines().nth(1).unwrap();
     session.batch_execute(statement).unwrap();
     let without_the_large_table = |mut lines: Vec<String>| {
         lines.retain(|line| !line.starts_with("queue"));
@@ -343,13 +458,15 @@ fn refused_adoption(database: &Database) -> DbError {
 }
 
 /// What differs, the line that says so, and whether the statements on that line mend it.
-const REFUSED: [(&str, &str, bool); 41] = [
+const REFUSED: [(&str, &str, bool); 44] = [
     ("alter table jobs drop column payload", "public.jobs: column payload is missing.", false),
     ("alter table jobs add column tenant text", "public.jobs: column tenant is none of ours", false),
     ("alter table jobs alter kind type text", "public.jobs: column kind is text, not character varying(200).", true),
     ("alter table jobs alter kind type varchar(100)", "column kind is character varying(100), not character varying(200).", true),
     ("alter table queue alter correlation_id type varchar(300)", "column correlation_id is character varying(300), not", true),
     ("alter table queue alter sent_at type timestamp", "column sent_at is timestamp without time zone, not timestamp with", false),
+    ("alter table jobs alter payload type text, alter payload set default '{}'", "column payload is text, not jsonb.", true),
+    ("truncate jobs; alter table jobs drop column id; alter table jobs add id integer primary key", "column id is integer, not uuid.", false),
     ("alter table queue alter queue type varchar(200) collate \"C\"", "column queue is character varying(200) COLLATE \"C\", not", true),
     ("alter table jobs alter payload drop not null", "public.jobs: column payload can be NULL.", true),
     ("alter table inbox alter outcome set data type json", "column outcome is json, not jsonb.", true),
@@ -383,6 +500,8 @@ const REFUSED: [(&str, &str, bool); 41] = [
     ("drop table queue; create view queue as select 1 as id", "public.queue: is a view, not a table.", false),
     ("drop table queue; create materialized view queue as select 1 as id", "public.queue: is a materialized view", false),
     ("drop table queue; create table queue (id uuid) partition by hash (id)", "public.queue: is a partitioned table", false),
+    ("drop table queue; create table queues (id uuid) partition by hash (id);
+      create table queue partition of queues for values with (modulus 1, remainder 0)", "public.queue: is a partition.", false),
     ("create table more_jobs () inherits (jobs)", "public.jobs: has tables that inherit from it.", false),
     ("create table all_jobs (id uuid); alter table jobs inherit all_jobs", "public.jobs: inherits from another table.", false),
     ("drop table queue; create type row_of_queue as (id uuid); create table queue of row_of_queue",
@@ -440,6 +559,32 @@ fn the_statements_that_a_refusal_says_mend_it() {
 }
 
 #[test]
+fn a_mend_loses_no_row_and_hands_nobody_a_superusers_rights() {
+    for (difference, mend) in [
+        ("drop table queue; create view queue as select 1 as id", "ALTER VIEW public.queue RENAME TO queue_old."),
+        ("drop table queue; create materialized view queue as select 1 as id",
+         "ALTER MATERIALIZED VIEW public.queue RENAME TO queue_old."),
+        ("drop table queue; create table queue (id uuid) partition by hash (id)",
+         "copy its rows into an ordinary table of that name."),
+        ("drop table queue; create table queues (id uuid) partition by hash (id);
+          create table queue partition of queues for values with (modulus 1, remainder 0)",
+         "ALTER TABLE public.queues DETACH PARTITION public.queue."),
+        ("alter table queue alter sent_at type timestamp",
+         "TYPE timestamp with time zone USING sent_at AT TIME ZONE '<the zone in which the application wrote them>'."),
+        ("truncate jobs; alter table jobs drop column id; alter table jobs add id integer primary key",
+         "no cast leads there, so a new column must be filled: ALTER TABLE public.jobs RENAME COLUMN id TO id_old; \
+          ALTER TABLE public.jobs ADD COLUMN id uuid; fill it"),
+        ("create function theirs() returns trigger language plpgsql security definer as 'begin return new; end';
+          alter function theirs owner to app_be; create trigger t before insert on queue for each row execute function theirs()",
+         "read what it does first; then ALTER FUNCTION public.theirs() SECURITY INVOKER; and only then \
+          ALTER FUNCTION public.theirs() OWNER TO "),
+    ] {
+        let error = refused_adoption(&application(difference));
+        assert!(error.detail().unwrap().contains(mend), "{difference}: {error:?}");
+    }
+}
+
+#[test]
 fn all_that_differs_is_said_in_one_list() {
     let all = [
         "alter table jobs drop column payload",
@@ -459,7 +604,9 @@ fn nothing_of_a_role_that_is_no_superuser_may_run_with_a_superusers_rights() {
     let theirs = "grant create on schema public to app_be; set role app_be;
         create function theirs(text) returns text language sql immutable as 'select $1';
         create function yes(varchar, varchar) returns boolean language sql immutable as 'select true';
-        create operator public.=== (leftarg = varchar, rightarg = varchar, function = yes); reset role;";
+        create operator public.=== (leftarg = varchar, rightarg = varchar, function = yes);
+        create domain word as text check (theirs(value) <> ''); create type words as (word word);
+        create table word_list (words word[]); reset role;";
     for (part, line) in [
         ("alter table jobs alter kind set default theirs('x')", "runs function public.theirs(text)"),
         ("create index i on jobs (theirs(kind))", "index public.i runs function public.theirs(text)"),
@@ -480,10 +627,108 @@ fn nothing_of_a_role_that_is_no_superuser_may_run_with_a_superusers_rights() {
           create index i on jobs (through(kind))",
             "index public.i runs function public.theirs(text)",
         ),
+        (
+            "alter table jobs add check (jsonb_populate_record(null::words, jsonb_build_object('word', kind)) is not null)",
+            "constraint jobs_kind_check on table public.jobs runs function public.theirs(text)",
+        ),
+        (
+            "alter table jobs add check (jsonb_populate_record(null::word_list, jsonb_build_object('words', '{}'::text[])) is null
+               or kind <> '')",
+            "runs type public.word_list, which belongs to app_be, with the rights of a superuser. To mend it: read what \
+             it does first; then ALTER TABLE public.word_list OWNER TO ",
+        ),
+        (
+            "create domain ours as text check (theirs(value) <> ''); alter table jobs add check (kind::ours is not null)",
+            "constraint jobs_kind_check on table public.jobs runs function public.theirs(text)",
+        ),
+        (
+            "create type span as range (subtype = word); alter table jobs add check (null::span_multirange[] is null or kind = '')",
+            "constraint jobs_kind_check on table public.jobs runs type public.word",
+        ),
+        (
+            "create type mood as enum ('good'); create function as_json(mood) returns json language sql immutable as 'select null::json';
+             create cast (mood as json) with function as_json(mood); alter function as_json owner to app_be;
+             alter table jobs add check (to_jsonb(null::mood) is null or kind = '')",
+            "constraint jobs_kind_check on table public.jobs runs function public.as_json(public.mood)",
+        ),
+        (
+            "create function no(varchar, varchar) returns boolean language sql immutable as 'select true';
+             create operator public.!== (leftarg = varchar, rightarg = varchar, function = no, negator = ===);
+             alter table jobs add check (kind !== 'x')",
+            "constraint jobs_kind_check on table public.jobs runs operator public.===",
+        ),
+        (
+            "create function compared(text, text) returns int language sql immutable as 'select bttextcmp($1, $2)';
+             create operator class compared for type text using btree as operator 1 <, operator 2 <=, operator 3 =,
+               operator 4 >=, operator 5 >, function 1 compared(text, text);
+             alter function compared owner to app_be; create index i on jobs (kind compared)",
+            "index public.i runs function public.compared(text,text)",
+        ),
+        (
+            "create view through as select theirs('x') as x;
+             create function through() returns text immutable begin atomic select x from through; end;
+             alter table jobs add check (through() <> kind)",
+            "constraint jobs_kind_check on table public.jobs runs function public.theirs(text)",
+        ),
+        (
+            "alter table jobs add check (query_to_xml('select public.theirs(''x'')', false, false, '') is not null)",
+            "constraint jobs_check on table public.jobs calls query_to_xml(text,boolean,boolean,text) with the rights of",
+        ),
+        (
+            "create trigger t before insert on jobs for each row when (pg_read_file(new.kind) is null)
+               execute function suppress_redundant_updates_trigger()",
+            "trigger t on table public.jobs calls pg_read_file(text) with the rights of",
+        ),
+        (
+            "alter table queue add check (table_to_xml('pg_class', false, false, queue) is not null) not valid",
+            "constraint queue_queue_check on table public.queue calls table_to_xml(",
+        ),
     ] {
         let error = refused_adoption(&application(&[theirs, part].concat()));
         assert!(error.detail().unwrap().contains(line), "{part}: {error:?}");
     }
+}
+
+/// Before PostgreSQL 18, an AFTER trigger on a row that a cascade deletes runs as whoever deleted the row that it referred to.
+#[test]
+fn no_sweep_runs_triggers_of_a_role_that_is_no_superuser_by_a_cascade() {
+    let version = value(&mut Database::empty().connect(), "show server_version_num");
+    let mails = "create table mails (id int primary key, job uuid references jobs on delete cascade);";
+    let theirs = "create function theirs() returns trigger language plpgsql as 'begin return null; end';
+        alter function theirs owner to app_be;";
+    for (and, line) in [
+        (
+            "alter table mails owner to app_be",
+            "constraint mails_job_fkey on table public.mails: deleting a row would run triggers on public.mails, which app_be may make",
+        ),
+        (
+            "grant trigger on mails to public",
+            "triggers on public.mails, which PUBLIC may make, with the rights of a superuser",
+        ),
+        (
+            "create table parts (mail int references mails on delete set null); alter table parts owner to app_be",
+            "constraint mails_job_fkey on table public.mails: deleting a row would run triggers on public.parts, which app_be may make",
+        ),
+        (
+            "create trigger t after delete on mails for each row execute function theirs()",
+            "trigger t on table public.mails runs function public.theirs(), which belongs to app_be",
+        ),
+    ] {
+        let database = application(&[mails, theirs, and].concat());
+        if version.as_str() >= "180000" {
+            adopt(&database);
+        } else {
+            let error = refused_adoption(&database);
+            assert!(error.detail().unwrap().contains(line), "{and}: {error:?}");
+        }
+    }
+    let database = application(&[mails, "grant all on mails to app_be, public"].concat());
+    if version.as_str() < "180000" {
+        let revoke = "REVOKE TRIGGER ON public.mails FROM PUBLIC, app_be CASCADE";
+        assert!(refused_adoption(&database).detail().unwrap().contains(revoke));
+        database.connect().batch_execute(revoke).unwrap();
+    }
+    adopt(&database);
 }
 
 #[test]
@@ -495,13 +740,14 @@ fn only_a_superuser_adopts() {
 }
 
 #[test]
-fn a_setting_left_behind_for_a_database_or_a_role_adopts_nothing() {
+fn a_setting_left_behind_for_a_database_or_a_role_adopts_nothing_there() {
     let database = application("");
     let mut session = database.connect();
     let name = value(&mut session, "select current_database()");
     session.batch_execute(&format!("alter database {name} set hfs_lite.adopt = on")).unwrap();
     let error = refusal(database.connect().batch_execute("create extension hfs_lite cascade"));
     assert_eq!((error.code().code(), error.message()), ("55000", "hfs_lite.adopt is set for a database or a role"));
+    adopt(&application(""));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
