@@ -1,5 +1,5 @@
 # The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
-.PHONY: run stop psql adopt-check test test-long lint bench bench-check clean help
+.PHONY: run stop psql example adopt-check test test-long lint bench bench-check clean help
 
 help: ## Lists the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -12,6 +12,9 @@ stop: ## Stops the server that make run started; its data stays
 
 psql: ## Opens psql on the tour's database
 	@scripts/psql
+
+example: ## Starts a small shop in front of a private PostgreSQL, until Ctrl-C, and prints what to open
+	@scripts/example
 
 adopt-check: ## Says what adoption would do to the database URL=postgres://..., and changes nothing
 	@scripts/adopt-check "$(URL)"
@@ -33,4 +36,5 @@ bench-check: ## Counts only what has a bar, and fails over it
 
 clean: ## Stops the server and deletes all that was built or made
 	@scripts/cluster drop run
+	@scripts/cluster drop shop
 	rm -rf .state target

@@ -9,6 +9,14 @@ pgrx_version=$(sed -n 's/^pgrx = { *version = "=\([^"]*\)".*/\1/p; s/^pgrx = "=\
 say() { printf '\033[1m%s\033[0m\n' "==> $*" >&2; }
 die() { printf '%s\n' "error: $*" >&2; exit 1; }
 
+# The first free port from the given one on.
+free_port() {
+  local port=$1
+  while (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do port=$((port + 1)); done
+  echo "$port"
+}
+random_password() { od -An -N 12 -tx1 /dev/urandom | tr -d ' \n'; }
+
 # PostgreSQL refuses to run as root: root's servers run as the user postgres, anybody else's as themselves.
 if [ "$(id -u)" = 0 ]; then
   server_user=postgres

@@ -75,7 +75,7 @@ function jsonOf(name: string, i: number, value: unknown): string | null {
 
 /** The SQLSTATEs that an application acts upon. */
 export const SqlState = {
-  /** An idempotency key was used with another request: answer 422. */
+  /** An idempotency key was used with another request: answer 409. */
   idempotencyKeyReused: 'LT001',
   /** Above READ COMMITTED, a newer snapshot was needed: run the transaction again. */
   serializationFailure: '40001',

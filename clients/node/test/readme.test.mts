@@ -30,7 +30,7 @@ test('an order is placed once, and carried on once', async () => {
   const orders = new OrderService(source);
   const placed = await orders.placeOrder('ann', 'key-1', { basket: ['tea'] });
   assert.deepEqual(await orders.placeOrder('ann', 'key-1', { basket: ['tea'] }), placed);
-  assert.equal(await statusOf(orders.placeOrder('ann', 'key-1', { basket: ['coffee'] })), 422);
+  assert.equal(await statusOf(orders.placeOrder('ann', 'key-1', { basket: ['coffee'] })), 409);
   await callDbFunction(pool, 'public.inbox_claim_request', ['ann', 'checkout', 'key-2', { basket: [] }]);
   assert.equal(await statusOf(orders.placeOrder('ann', 'key-2', { basket: [] })), 409);
   assert.equal((await database.admin.query('SELECT FROM orders')).rowCount, 1);

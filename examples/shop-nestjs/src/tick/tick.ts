@@ -1,0 +1,42 @@
+import { Injectable } from '@nestjs/common';
+import { callDbFunction } from 'hfs-lite';
+import { DataSource } from 'typeorm';
+import { Loop } from '../loop.js';
+import { instance } from '../settings.js';
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+/**
+ * Every instance of the application wakes at the full minute, and one of them does what is to be done: it reports what
+ * was sold in the minute before, and sweeps receipts that no client repeats any more. The tick is claimed in the
+ * transaction that does the work: if that fails, the minute is free again.
+ */
+@Injectable()
+export class Tick extends Loop {
+  constructor(private readonly dataSource: DataSource) {
+    super();
+  }
+
+  protected override pause(): number {
+    return MINUTE - (Date.now() % MINUTE);
+  }
+
+  protected async turn(): Promise<boolean> {
+    await this.dataSource.transaction(async (manager) => {
+      const now = new Date();
+      const [tick] = await callDbFunction(manager, 'public.job_tick_claim', ['minute-report', now]);
+      const minute = now.toISOString().slice(0, 16);
+      this.logger.log({ message: tick ? 'reporting' : 'somebody else reports', minute });
+      if (!tick) return;
+      await manager.query(
+        `insert into shop.minute_reports (minute, orders, total_cents, reported_by)
+         select $1::timestamptz - interval '1 minute', count(*), coalesce(sum(total_cents), 0), $2
+           from shop.orders where placed_at >= $1::timestamptz - interval '1 minute' and placed_at < $1::timestamptz`,
+        [tick.minute, instance],
+      );
+      await callDbFunction(manager, 'public.inbox_sweep_clients', [new Date(Date.now() - 7 * DAY), 1_000]);
+    });
+    return false;
+  }
+}
