@@ -1,5 +1,5 @@
 # The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
-.PHONY: run stop psql example adopt-check test test-long lint bench bench-check clean help
+.PHONY: run stop psql example adopt-check test test-long image-test lint bench bench-check clean help
 
 help: ## Lists the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -25,6 +25,9 @@ test: ## Runs every check and every test
 test-long: ## Runs the tests that take minutes and gigabytes, and prints what they measured
 	@scripts/test-long
 
+image-test: ## Builds the database image, and tests it run, killed, stopped, dumped and upgraded
+	@scripts/image-test
+
 lint: ## Formatting and clippy only
 	@scripts/test lint
 
@@ -37,4 +40,5 @@ bench-check: ## Counts only what has a bar, and fails over it
 clean: ## Stops the server and deletes all that was built or made
 	@scripts/cluster drop run
 	@scripts/cluster drop shop
+	@scripts/image-test --clean
 	rm -rf .state target
