@@ -133,8 +133,7 @@ test('a refresh swallows no click, closes nothing, and keeps the focus', async (
   assert.equal(await section.locator('details').getAttribute('open'), '');
 
   // Pressed, and held while many a refresh is due.
-  const { x, y, width, height } = (await button.boundingBox())!;
-  await page.mouse.move(x + width / 2, y + height / 2);
+  await button.hover();
   await page.mouse.down();
   const pressed = await button.elementHandle();
   await page.clock.runFor(60_000);
