@@ -24,8 +24,8 @@ install_wanted() {
   packages=()
   have node || want nodejs "runs what is written for Node"
   have npm || want npm "installs libraries, as package-lock.json has them"
-  # Debian 12's node is too old for TypeORM; scripts/setup has added Debian 13 there, for PostgreSQL. Nothing else is taken
-  # from it: a browser would bring half of the system along.
+  # Debian 12's node is too old for TypeORM; scripts/setup has added Debian 13 there, for PostgreSQL. Nothing else is
+  # taken from it: a browser would bring half of the system along.
   if [ -e /etc/apt/preferences.d/hfs-lite-trixie ]; then from=(-t trixie); fi
   if [ ${#packages[@]} -gt 0 ]; then apt_install ${from[@]+"${from[@]}"} "${packages[@]}"; fi
   packages=()

@@ -136,8 +136,11 @@ test('a refresh swallows no click, closes nothing, and keeps the focus', async (
   await button.hover();
   await page.mouse.down();
   const pressed = await button.elementHandle();
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
   await page.clock.runFor(60_000);
   assert(await pressed!.evaluate((element) => element.isConnected));
+  assert.deepEqual(asked, []);
   await page.mouse.up();
   await page.getByText('The message is back in its queue').waitFor();
 });
