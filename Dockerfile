@@ -6,7 +6,7 @@
 # rust:1.95-trixie of April 2026, as public repositories cite it. See docs/image.md, "Before a release".
 FROM docker.io/library/rust:1.95-trixie@sha256:f49565f188ee00bc2a18dd418183f2c5f23ef7d6e691890517ed341a598f67c3 AS rust
 # The official image has rustup's minimal profile; pgrx runs rustfmt on the bindings that it generates.
-RUN rustup component add rustfmt
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt rustup component add rustfmt
 
 # postgres:17-trixie of September 2026 (17.11), as public repositories cite it. See docs/image.md, "Before a release".
 FROM docker.io/library/postgres:17-trixie@sha256:d74eeac9a635390a49bc21bd49fccd973de707e2a53a76ac49b552b8712ec46f AS pg

@@ -5,7 +5,10 @@ set -euo pipefail
 
 # shellcheck disable=SC2154 # state and root are env.sh's.
 work=$state/image
-image=localhost/hfs-lite-db:test
+# Docker's images are the machine's: each checkout has names of its own there.
+image=localhost/hfs-lite-db:test-$(printf '%s' "$root" | cksum | cut -d' ' -f1)
+# Of the previous release's versions, which is what a volume from then was made by.
+previous=$image-previous
 # The two names that the Dockerfile is built from, letter for letter.
 from_rust=$(sed -n 's/^FROM \([^ ]*\) AS rust$/\1/p' "$root/Dockerfile")
 from_postgres=$(sed -n 's/^FROM \([^ ]*\) AS pg$/\1/p' "$root/Dockerfile")
@@ -56,6 +59,9 @@ engine_setup() {
   # Docker's clients need no engine for it. Debian 12's are too old, and scripts/setup has added Debian 13 there.
   if [ -e /etc/apt/preferences.d/hfs-lite-trixie ]; then release=/trixie; fi
   have docker || want "docker-cli$release" "says whether the Swarm stack is valid"
+  if [ "$engine" = docker ]; then
+    docker buildx version > /dev/null 2>&1 || want "docker-buildx$release" "builds the image"
+  fi
   docker compose version > /dev/null 2>&1 || want "docker-compose$release" "says whether compose.yaml is valid"
   if [ ${#packages[@]} -eq 0 ]; then return; fi
   have apt-get || die "this machine has no apt-get: install with your package manager: ${packages[*]}"
@@ -138,8 +144,9 @@ engine_rest() {
   fi
 }
 
-# Takes all of it away: nothing of it lies outside the checkout.
+# Takes all of it away. But for Docker's images and its builder's cache nothing of it lies outside the checkout.
 engine_clean() {
+  if [ "$engine" = docker ]; then docker image rm --force "$image" "$previous" > /dev/null 2>&1 || :; fi
   if [ "$engine" = podman ] && have podman && [ -e "$work/storage" ]; then
     podman rm --force --all --volumes > /dev/null
     podman volume rm --force --all > /dev/null

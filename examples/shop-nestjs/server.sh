@@ -15,7 +15,7 @@ own_server() {
   "${start_server[@]}"
   password=$(random_password)
   url=$("$root/scripts/cluster" url "$name")
-  "$bin/psql" -qX "$url dbname=postgres" -c "alter role postgres password '$password'"
+  "$bin/psql" -qX --set=ON_ERROR_STOP=1 "$url dbname=postgres" <<< "alter role postgres password '$password'"
   admin=postgresql://postgres:$password@127.0.0.1:$port/postgres
 }
 

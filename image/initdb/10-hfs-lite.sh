@@ -17,6 +17,7 @@ if [ -n "${APP_BE_PASSWORD_FILE:-}" ]; then
   password=$(< "$APP_BE_PASSWORD_FILE")
   [ -n "$password" ] || die "APP_BE_PASSWORD_FILE is empty: $APP_BE_PASSWORD_FILE"
   [[ $password != *$'\n'* ]] || die "APP_BE_PASSWORD_FILE has more than one line: $APP_BE_PASSWORD_FILE"
+  [[ $password != *$'\r'* ]] || die "APP_BE_PASSWORD_FILE holds a carriage return: $APP_BE_PASSWORD_FILE"
 fi
 
 "${psql[@]}" --single-transaction << 'SQL'

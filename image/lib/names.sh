@@ -1,4 +1,5 @@
-# Whom the image's commands connect as, and to which database: what the official entrypoint made of these variables.
+# What the image's commands share. Whom they connect as, and to which database, is what the official entrypoint made of
+# these variables.
 # shellcheck shell=bash
 of_environment() {
   local file=${1}_FILE
@@ -13,3 +14,13 @@ of_environment() {
 PGUSER=$(of_environment POSTGRES_USER postgres)
 PGDATABASE=$(of_environment POSTGRES_DB "$PGUSER")
 export PGUSER PGDATABASE
+
+# Whether the first start on this volume came to its end; says so where it did not. Only volumes that this image made
+# have the mark: see image/lib/postgresql.conf and image/initdb/zz-initialised.sh.
+first_start_ended() {
+  if grep -qs 'hfs_lite\.initialised' "$PGDATA/postgresql.conf" && [ ! -e "$PGDATA/hfs_lite.initialised" ]; then
+    echo "the first start on this volume is under way, or was interrupted: see the container's log." \
+      "If it was interrupted, delete the volume and start again: it was never ready"
+    return 1
+  fi
+}

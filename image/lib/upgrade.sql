@@ -1,5 +1,7 @@
 -- Brings one database to the versions of the files that are installed. :lock_timeout is what is waited for a lock.
-begin;
+-- What the database's owner has set for its sessions does not count. Every call names the types of its arguments: a
+-- function of the owner's whose types fit a bare literal better would be called instead, as the superuser.
+begin isolation level read committed read write;
 set local lock_timeout = :'lock_timeout';
 
 create temporary table outdated on commit drop as
@@ -46,14 +48,14 @@ select format('%s %s -> %s', name, was, becomes) from outdated order by name <> 
 select exists (select from outdated where name = 'hfs_lite') as hfs_lite_upgraded,
        exists (select from outdated where name = 'hfs_lite' and was = '0.1.0') as record_subscriptions \gset
 \if :hfs_lite_upgraded
-  select format('select public.hfs_lite_grant(%L, %L)', role, kind)
+  select format('select public.hfs_lite_grant(%L::name, %L::text)', role, kind)
     from let_in where kind is not null order by role \gexec
   select 'granted again: ' || string_agg(format('%s (%s)', role, kind), ', ' order by role)
     from let_in where kind is not null having count(*) > 0;
   select 'some functions only, left as it is: ' || role from let_in where kind is null order by role;
 \endif
 \if :record_subscriptions
-  select format('%s subscriptions recorded', count(*)) from public.event_bus_record();
+  select format('%s subscriptions recorded', count(*)) from public.event_bus_record(null::text);
 \endif
 select 'nothing to do' where not exists (select from outdated);
 commit;

@@ -70,10 +70,10 @@ async function run(names: string[]): Promise<void> {
 
 const names = process.argv.slice(2);
 const [only = ''] = names;
-const command = commands[only];
+const command = Object.hasOwn(commands, only) ? commands[only] : undefined;
 if (names.length === 1 && command) await command();
 else if (names.length === 1 && only === 'all') await run(Object.keys(parts));
-else if (names.length > 0 && names.every((name) => name in parts || name === 'outside')) await run(names);
+else if (names.length > 0 && names.every((name) => Object.hasOwn(parts, name) || name === 'outside')) await run(names);
 else {
   console.error(usage);
   process.exitCode = 2;

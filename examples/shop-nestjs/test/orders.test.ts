@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connect, ownShop, roleUrl } from './support.js';
+import { adminUrl, connect, ownShop, roleUrl } from './support.js';
 
 const shop = await ownShop();
 await shop.start('api');
@@ -126,6 +126,17 @@ test('a repeat that would wait too long for the first one is told to come again'
   await first.query('rollback');
   await first.end();
   assert.equal((await shop.post(undefined, { 'Idempotency-Key': 'slow' })).status, 201);
+});
+
+test('more requests than connections are told to come again, too', async () => {
+  const lock = await connect(adminUrl(shop.database));
+  await lock.query('begin');
+  await lock.query('lock table inbox');
+  const answers = await Promise.all(Array.from({ length: 15 }, () => shop.post()));
+  await lock.query('rollback');
+  await lock.end();
+  for (const { status, headers } of answers) assert.deepEqual([status, headers.get('Retry-After')], [503, '1']);
+  assert.equal((await shop.post()).status, 201);
 });
 
 test('a receipt without an outcome is a conflict, and no second order', async () => {

@@ -102,6 +102,25 @@ test('an effect that fails is tried again after a pause, under a new token', asy
   await doneOnce(orderId);
 });
 
+test('a job that somebody holds does not hold up the others', async () => {
+  const held = await shop.order();
+  const [{ id, fencing_token }] = await shop.sql(
+    `select * from job_claim('fulfilment', $1, 'by hand', now() + interval '1 hour', '{}', null)`,
+    [`fulfilment:${held}`],
+  );
+  await shop.start('worker');
+  await eventually(
+    'it is on the list',
+    async () => (await shop.sql('select from shop.shipments where order_id = $1', [held]))[0],
+  );
+  const next = await shop.order();
+  await shop.shipped(next);
+  assert.deepEqual(await runs(held, 'charge'), []);
+  await shop.sql('select * from job_fail($1, $2, $3, null)', [id, fencing_token, 'given back']);
+  await shop.shipped(held);
+  await doneOnce(held);
+});
+
 test('SIGTERM: a worker finishes its job, takes no other, and exits with 0', async () => {
   const worker = await shop.start('worker', { LEASE_SECONDS: '60' });
   const interruption = await shop.interrupt('charge', 'before');

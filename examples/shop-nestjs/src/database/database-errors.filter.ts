@@ -22,6 +22,9 @@ const PASSING = [
   '53', // no more memory, disk space or connections
 ];
 
+/** What node-postgres says where it has no connection to give, in no other way than this. */
+const NO_CONNECTION = /^(timeout exceeded when trying to connect|Connection terminated)/;
+
 /** What came of a request that the database did not carry out, in HTTP. Other errors are answered as Nest does. */
 @Catch()
 export class DatabaseErrors implements ExceptionFilter {
@@ -51,5 +54,7 @@ function isPassing(error: unknown): boolean {
   const state = sqlState(error);
   if (state !== undefined) return PASSING.some((prefix) => state.startsWith(prefix));
   // Without one, the connection was lost in the middle of a query, or there was none to be had.
-  return error instanceof QueryFailedError || (cause as NodeJS.ErrnoException).syscall === 'connect';
+  if (error instanceof QueryFailedError) return true;
+  const { syscall, message } = cause as NodeJS.ErrnoException;
+  return syscall === 'connect' || NO_CONNECTION.test(message);
 }

@@ -62,8 +62,21 @@ export class FulfilmentWorker extends Loop {
         null,
       ]);
       if (job) await manager.update(Shipment, orderId, { dueAt: leaseEnd });
+      else await this.passOver(manager, orderId);
       return job;
     });
+  }
+
+  /**
+   * Somebody has it. Another worker has said until when; where it still is due, it was claimed by hand, and must not
+   * stand before all others until it is given back.
+   */
+  private async passOver(manager: EntityManager, orderId: string): Promise<void> {
+    await manager.query(
+      `update shop.shipments set due_at = clock_timestamp() + make_interval(secs => $2)
+        where order_id = $1 and due_at <= clock_timestamp()`,
+      [orderId, settings.RETRY_SECONDS],
+    );
   }
 
   private async fulfil({ orderId, totalCents }: Due, job: Job): Promise<void> {
