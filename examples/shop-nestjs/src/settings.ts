@@ -33,7 +33,10 @@ const Environment = z.object({
   LEASE_SECONDS: seconds(60),
   /** How long a call to the outside may take, in seconds: the two of a job have to fit into its lease. */
   CALL_SECONDS: seconds(20),
-  /** How long a job that failed waits for its next attempt, in seconds; twice as long each time, to five minutes. */
+  /**
+   * How long a job that failed, or a message that could not be carried, waits for its next attempt, in seconds; twice
+   * as long each time, to five minutes, or one.
+   */
   RETRY_SECONDS: seconds(1),
   /** How long a message that was read is hidden from other consumers, in whole seconds. */
   VISIBILITY_SECONDS: z.coerce.number().int().min(0).default(5),

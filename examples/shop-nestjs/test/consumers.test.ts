@@ -64,6 +64,36 @@ test('kill -9 of a consumer in the middle: the message comes back, and is handle
   assert.equal(await messages('order.placed__mailer'), 0);
 });
 
+test('a message that ends its consumer each time takes no other one along to the dead letters', async () => {
+  const blocker = await connect(adminUrl(shop.database));
+  await blocker.query('begin; lock table shop.mails');
+  const deadly = await shop.order();
+  const others = [await shop.order(), await shop.order()];
+  for (let attempt = 1; attempt <= 2; attempt++) {
+    const consumers = await shop.start('consumers');
+    await mailerWaits();
+    await consumers.kill();
+    // Its session waits for the lock, and has not noticed.
+    await shop.sql(`select pg_terminate_backend(pid, 10000) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`);
+    await eventually('what it had read comes back', async () => {
+      const hidden = await shop.sql('select from pgmq."q_order.placed__mailer" where vt > clock_timestamp()');
+      return hidden.length === 0;
+    });
+  }
+  const consumers = await shop.start('consumers');
+  await consumers.logged('buried');
+  await blocker.query('rollback');
+  await blocker.end();
+  for (const orderId of others) await eventually('a mail is written', async () => (await mails(orderId))[0]);
+  const letters = await shop.sql(`select message from event_bus_dead_letters('order.placed__mailer')`);
+  assert.deepEqual(
+    letters.map(({ message }) => message.payload.orderId),
+    [deadly],
+  );
+  await shop.sql(`truncate pgmq."q_order.placed__mailer__dead"`);
+});
+
 test('what always fails ends as a dead letter, after its last attempt; the other one does not notice', async () => {
   const before = await sales();
   await shop.sql(`update shop.consumer_switches set failing = true where consumer = 'mailer'`);

@@ -114,6 +114,32 @@ test('what nobody receives stays, and does not hold up what stands behind it', a
   await shop.sql(`update queue set sent_at = now() where queue = 'nowhere'`);
 });
 
+test('more than a batch that cannot be carried does not hold up what stands behind it', async () => {
+  const hung = createServer((request, response) => {
+    void text(request).then((body) => body.includes('"hang"') || response.writeHead(204).end());
+  }).listen(0, '127.0.0.1');
+  await once(hung, 'listening');
+  after(() => hung.close());
+  const client = await connect(roleUrl('app_be', shop.database));
+  // Nobody receives these; no header can hold that; and two are never answered.
+  await client.query(`select public.queue_write('nowhere', '{}', null, null) from generate_series(1, 30)`);
+  await client.query(`select public.queue_write('fulfilment', '{}', null, 'café, 5 €')`);
+  await client.query(`select public.queue_write('fulfilment', '{"hang": 1}', null, null) from generate_series(1, 2)`);
+  await client.end();
+  const behind = await shop.order();
+  await shop.start('relay', {
+    WORKER_URL: `http://127.0.0.1:${(hung.address() as { port: number }).port}`,
+    CARRY_SECONDS: '0.2',
+  });
+  await eventually('the order behind them was carried', async () => {
+    const sent = `select from queue where payload ->> 'orderId' = $1 and sent_at is not null`;
+    return (await shop.sql(sent, [behind]))[0];
+  });
+  assert.equal(await waiting(), 33, 'the others wait');
+  await shop.sql(`update queue set sent_at = now() where sent_at is null`);
+  hung.closeAllConnections();
+});
+
 test('where nobody answers, all stays, until somebody does', async () => {
   const port = await freePort();
   const first = await shop.order();

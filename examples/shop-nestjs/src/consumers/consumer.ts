@@ -18,8 +18,6 @@ interface Delivery {
   message: unknown;
 }
 
-const BATCH = 10;
-
 /**
  * Reads the queue of one subscription to `order.placed`. The read is committed before anything is handled, so that each
  * delivery counts, also one that ends with the process. Handling and archiving are one transaction.
@@ -39,13 +37,16 @@ export abstract class Consumer extends Loop {
   protected abstract handle(manager: EntityManager, event: OrderPlaced): Promise<void>;
 
   protected async turn(): Promise<boolean> {
-    const deliveries = await callDbFunction(this.dataSource, 'public.event_bus_read', [
+    // One at a time. Each message that is read counts as delivered: one that ends its process would take those that were
+    // read with it along, from attempt to attempt, to the dead letters.
+    const [delivery] = await callDbFunction(this.dataSource, 'public.event_bus_read', [
       this.queue,
       settings.VISIBILITY_SECONDS,
-      BATCH,
+      1,
     ]);
-    for (const delivery of deliveries) await this.deliver(delivery);
-    return deliveries.length === BATCH;
+    if (!delivery) return false;
+    await this.deliver(delivery);
+    return true;
   }
 
   private async deliver({ msg_id, read_ct, message }: Delivery): Promise<void> {
