@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { adminUrl, connect, eventually, ownShop } from './support.js';
+import { adminUrl, connect, eventually, ownShop, type Process } from './support.js';
 
 const shop = await ownShop();
 await shop.start('api');
@@ -21,6 +21,13 @@ const mailerWaits = () =>
       where datname = current_database() and wait_event_type = 'Lock' and query like '%mails%'`);
     return waiting;
   });
+
+/** Kills it while the mailer is at a message and the statistics, in the same process, are at none. */
+const killAtMail = async (consumers: Process) => {
+  await mailerWaits();
+  await eventually('the statistics are through', async () => (await messages('order.placed__statistics')) === 0);
+  await consumers.kill();
+};
 
 test('each consumer hears of each order, once', async () => {
   await shop.start('consumers');
@@ -55,8 +62,7 @@ test('kill -9 of a consumer in the middle: the message comes back, and is handle
   await blocker.query('begin; lock table shop.mails');
   const first = await shop.start('consumers');
   const orderId = await shop.order();
-  await mailerWaits();
-  await first.kill();
+  await killAtMail(first);
   await blocker.query('rollback');
   await blocker.end();
   await shop.start('consumers');
@@ -70,9 +76,7 @@ test('a message that ends its consumer each time takes no other one along to the
   const deadly = await shop.order();
   const others = [await shop.order(), await shop.order()];
   for (let attempt = 1; attempt <= 2; attempt++) {
-    const consumers = await shop.start('consumers');
-    await mailerWaits();
-    await consumers.kill();
+    await killAtMail(await shop.start('consumers'));
     // Its session waits for the lock, and has not noticed.
     await shop.sql(`select pg_terminate_backend(pid, 10000) from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock'`);
@@ -82,7 +86,7 @@ test('a message that ends its consumer each time takes no other one along to the
     });
   }
   const consumers = await shop.start('consumers');
-  await consumers.logged('buried');
+  await consumers.logged('buried', ({ message, queue }) => message === 'buried' && queue === 'order.placed__mailer');
   await blocker.query('rollback');
   await blocker.end();
   for (const orderId of others) await eventually('a mail is written', async () => (await mails(orderId))[0]);
