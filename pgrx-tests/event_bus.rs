@@ -193,6 +193,70 @@ fn events_are_routed_exactly_as_pgmq_routes_them() {
     }
 }
 
+/// The index that finds bindings; an update of pgmq that makes its table anew would lose it.
+const HEADS: &str = "pgmq.hfs_lite_topic_heads_idx";
+
+#[test]
+fn three_hundred_random_patterns_lead_where_pgmq_says_with_our_index_and_without() {
+    let database = Database::new();
+    let mut superuser = database.connect();
+    // The same ones in each run: Knuth's MMIX generator.
+    let mut state = 4711_u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let mut joined = |words: &[&str], at_most: usize| {
+        let count = 1 + below(at_most);
+        (0..count).map(|_| words[below(words.len())]).collect::<Vec<_>>().join(".")
+    };
+    let parts = ["a", "b", "ab", "A", "_", "-", "1", "*", "#", "a*", "*b", "a*b", "#b", "b#", "a#b", "a*b#"];
+    let mut patterns: Vec<String> = (0..300).map(|_| joined(&parts, 4)).collect();
+    patterns.sort();
+    patterns.dedup();
+    let words = ["a", "b", "ab", "aab", "abb", "bab", "A", "_", "-", "1", "x"];
+    let mut keys: Vec<String> = (0..250).map(|_| joined(&words, 5)).collect();
+    keys.extend(["a".repeat(255), format!("a.{}", "b".repeat(253))]);
+    superuser.batch_execute("select pgmq.create('q' || i) from generate_series(0, 19) i").unwrap();
+    for (i, pattern) in patterns.iter().enumerate() {
+        superuser.batch_execute(&format!("select pgmq.bind_topic('{pattern}', 'q{}')", i % 20)).unwrap();
+    }
+    for found_by in ["the index", "pgmq's own index"] {
+        for key in &keys {
+            let routing =
+                format!("select distinct queue_name, '1' from pgmq.test_routing('{key}') order by queue_name");
+            let expected = rows(&mut superuser, &routing);
+            superuser.batch_execute("begin").unwrap();
+            assert_eq!(send(&mut superuser, key), expected.len().to_string(), "{key} by {found_by}");
+            assert_eq!(holding(&mut superuser), expected, "{key} by {found_by}");
+            superuser.batch_execute("rollback").unwrap();
+        }
+        superuser.batch_execute(&format!("drop index if exists {HEADS}")).unwrap();
+    }
+}
+
+#[test]
+fn bindings_are_found_however_the_index_was_made_and_in_the_order_of_their_names() {
+    let (_database, mut session, mut superuser) = subscribed();
+    superuser.batch_execute("select pgmq.create('w'), pgmq.bind_topic('order.*', 'w')").unwrap();
+    assert_eq!(send(&mut session, "order.created"), "2");
+    // Another index of that name says nothing, nor does a table that is there in its place.
+    superuser.batch_execute(&format!("drop index {HEADS}")).unwrap();
+    assert_eq!(send(&mut session, "order.created"), "2");
+    for other in [
+        "create index hfs_lite_topic_heads_idx on pgmq.meta (queue_name)",
+        "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (bound_at)",
+        "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings using hash (pattern)",
+        "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (pattern) where pattern = 'other'",
+        "create table pgmq.hfs_lite_topic_heads_idx (pattern text)",
+    ] {
+        superuser.batch_execute(other).unwrap();
+        assert_eq!(send(&mut session, "order.created"), "2", "{other}");
+        let kind = if other.starts_with("create table") { "table" } else { "index" };
+        superuser.batch_execute(&format!("drop {kind} {HEADS}")).unwrap();
+    }
+}
+
 #[test]
 fn forty_wildcard_bindings_lead_to_their_queues() {
     let (_database, mut session, mut superuser) = subscribed();

@@ -110,4 +110,4 @@ pub fn topic<T: Characters>(argument: &'static str, value: Option<T>) -> T {
     value
 }
 /// pgmq's limit of a routing key, in characters.
-const ROUTING_KEY: usize = 255;
+pub const ROUTING_KEY: usize = 255;

@@ -3,17 +3,30 @@
 //!
 //! The statements name pgmq's columns and never its types: an update of pgmq drops its types with CASCADE.
 
-use crate::argument::{self, NAME, NO_CONTROLS};
+use crate::argument::{self, NAME, NO_CONTROLS, ROUTING_KEY};
 use crate::error::{self, Error};
+use crate::statement::index::{Direction, Index, Key, Locked};
 use crate::statement::{
-    Call, Characters, Field, Fields, Instant, Jsonb, Queue, QueueStatement, Saved, Statement, TableIterator, Text,
-    Varchar, refuse_read_only,
+    Call, Characters, Column, Field, Fields, Instant, Jsonb, Object, Queue, QueueStatement, Saved, Statement,
+    TableIterator, Text, Varchar, refuse_read_only,
 };
-use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID, VARCHAROID};
+use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
 
-// Literal bindings by the index; a wildcard's regular expression only where a cheap LIKE says that it may match, since
-// PostgreSQL keeps no more than 32 compiled ones. In the order of names, so that two publishers meet queues in one order.
+// Every binding by its head: a literal one's is the topic itself, a wildcard's what stands before its first wildcard, and `*`.
+// So a topic asks for as many heads as it has characters, and meets no binding but those that may match.
+static BINDINGS: Index = Index {
+    schema: c"pgmq",
+    table: c"topic_bindings",
+    name: c"hfs_lite_topic_heads_idx",
+    locked: Locked::ToRead,
+    columns: &[TEXTOID],
+};
+
+// The same where that index is missing: before the extension's update to 0.3.0, or if an update of pgmq makes its table anew.
+// Literal bindings by pgmq's index; a wildcard's regular expression only where a cheap LIKE says that it may match, since
+// PostgreSQL keeps no more than 32 compiled ones. In the order of names, so that two publishers meet queues in one order,
+// pgmq's among them.
 static ROUTE: Statement = Statement::new(
     c"select b.queue_name::text from pgmq.topic_bindings b where b.pattern = $1
       union
@@ -23,14 +36,6 @@ static ROUTE: Statement = Statement::new(
                   then $1 ~ b.compiled_regex end
        order by 1",
     &[TEXTOID],
-);
-
-static ENVELOPE: Statement = Statement::new(
-    c"select case when $4 is null
-                  then jsonb_build_object('eventId', $1, 'eventName', $2, 'payload', $3)
-                  else jsonb_build_object('eventId', $1, 'eventName', $2, 'payload', $3,
-                                          'metadata', jsonb_build_object('correlationId', $4)) end",
-    &[TEXTOID, TEXTOID, JSONBOID, VARCHAROID],
 );
 
 // What came, for an error: the part of an argument at a path, as JSON.
@@ -242,14 +247,23 @@ fn event_bus_send(
     let payload = argument::required("p_payload", p_payload).in_memory();
     Part { argument: "p_payload", value: payload }.check_payload("{}", payload.as_object());
     let correlation_id = argument::correlation_id("p_correlation_id", p_correlation_id);
-    let envelope = ENVELOPE.value([event_id.into(), topic.into(), payload.into(), correlation_id.into()]).as_jsonb();
-    send(topic, argument::required("p_payload", envelope), call)
+    let mut envelope = Object::new();
+    envelope.string("eventId", event_id.as_str());
+    envelope.string("eventName", topic.as_str());
+    envelope.container("payload", payload);
+    if let Some(id) = correlation_id {
+        envelope.object("metadata", |metadata| metadata.string("correlationId", id.as_str()));
+    }
+    send(topic, envelope.done(), call)
 }
 
 fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (name!(queues, i32),)> {
     refuse_read_only(c"event_bus_send()");
     let now = Instant::now();
-    let names = ROUTE.column([topic.into()]);
+    let names = match bound_by_head(topic) {
+        Some(names) => names,
+        None => ROUTE.column([topic.into()]),
+    };
     let mut queues = 0;
     for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
@@ -263,6 +277,48 @@ fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (nam
     }
     call.row([queues.into()]);
     call.done()
+}
+
+/// The queues bound to a topic, each once, in the order of their names; None where the index can't say.
+fn bound_by_head(topic: Text) -> Option<Column> {
+    let key = topic.as_str();
+    // In the order of the index, so that PostgreSQL need not sort them: '*' is less than all that a topic may hold.
+    let mut heads = [topic; ROUTING_KEY + 2];
+    let mut beginning = [b'*'; ROUTING_KEY + 1];
+    for (length, letter) in key.bytes().enumerate() {
+        heads[length] = Text::new(std::str::from_utf8(&beginning[..=length]).ok()?);
+        beginning[length] = letter;
+    }
+    heads[key.len() + 1] = Text::new(std::str::from_utf8(&beginning[..=key.len()]).ok()?);
+    let look = BINDINGS.look([Key::any_of(heads.get(..key.len() + 2)?)])?;
+    let mut names = Some(Column::new());
+    while let (Some(row), Some(found)) = (look.next(Direction::Forward), &mut names) {
+        match (row.text(c"pattern"), row.text(c"queue_name"), row.text(c"compiled_regex")) {
+            (Some(pattern), Some(queue), Some(regex)) => {
+                if pattern == key || may_match(pattern, key) && topic.matches(Text::new(regex)) {
+                    found.push(Text::new(queue).into());
+                }
+            }
+            _ => names = None,
+        }
+    }
+    look.close();
+    names.map(Column::distinct_texts)
+}
+
+/// Whether a pattern may match a topic, told without its regular expression, of which PostgreSQL keeps no more than 32
+/// compiled: whether what stands between its wildcards stands in the topic, in that order.
+fn may_match(pattern: &str, topic: &str) -> bool {
+    let mut literals = pattern.split(['*', '#']);
+    let (Some(first), Some(last)) = (literals.next(), literals.next_back()) else { return false };
+    let Some(mut rest) = topic.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else { return false };
+    literals.all(|literal| match rest.find(literal) {
+        Some(at) => {
+            rest = &rest[at + literal.len()..];
+            true
+        }
+        None => false,
+    })
 }
 
 /// Checks an envelope; fields that the contract does not name pass untouched.

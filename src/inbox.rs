@@ -80,10 +80,11 @@ static SWEEP: Statement = Statement::new(
 );
 
 static FORGET: Statement = Statement::new(
-    c"with free as materialized (
-        select source, event_id from public.inbox where source = $1 and event_id = $2 for update skip locked)
-      delete from public.inbox i using free where i.source = free.source and i.event_id = free.event_id
-      returning i.event_id::text",
+    c"delete from public.inbox
+       where source = $1 and event_id = $2
+         and exists (
+           select from public.inbox free where free.source = $1 and free.event_id = $2 for update skip locked)
+      returning event_id::text",
     &[TEXTOID, TEXTOID],
 );
 

@@ -1,5 +1,6 @@
 //! How this extension talks to PostgreSQL: statements saved once per backend, the datums that go into them, and the rows
-//! that come out. With [`server`], which is about settings and background workers, it is the only module with unsafe code.
+//! that come out. With [`index`], which is about looks without a statement, and [`server`], which is about settings and background
+//! workers, it is the only module with unsafe code.
 //!
 //! # The contract of this module
 //!
@@ -26,6 +27,7 @@
 //!
 //! `pgrx-tests/statement.rs` holds a test for each promise, `pgrx-tests/security.rs` those for the last.
 
+pub mod index;
 pub mod server;
 
 use pgrx::callconv::{Arg, ArgAbi, BoxRet, CallCx, FcInfo, RetAbi};
@@ -78,6 +80,7 @@ unsafe extern "C-unwind" {
         nulls: *const bool,
     );
     fn palloc(size: usize) -> *mut c_void;
+    fn repalloc(room: *mut c_void, size: usize) -> *mut c_void;
     fn palloc_extended(size: usize, flags: c_int) -> *mut c_void;
     fn pg_detoast_datum(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
     fn pg_detoast_datum_packed(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
@@ -91,6 +94,26 @@ unsafe extern "C-unwind" {
         result: *mut pg_sys::JsonbValue,
     ) -> *mut pg_sys::JsonbValue;
     fn GetCurrentTimestamp() -> i64;
+    fn JsonbValueToJsonb(value: *mut pg_sys::JsonbValue) -> *mut c_void;
+    fn pushJsonbValue(
+        state: *mut *mut pg_sys::JsonbParseState,
+        token: pg_sys::JsonbIteratorToken::Type,
+        value: *mut pg_sys::JsonbValue,
+    ) -> *mut pg_sys::JsonbValue;
+    fn DirectFunctionCall2Coll(
+        function: unsafe extern "C-unwind" fn(pg_sys::FunctionCallInfo) -> Datum,
+        collation: Oid,
+        first: Datum,
+        second: Datum,
+    ) -> Datum;
+    fn textregexeq(call: pg_sys::FunctionCallInfo) -> Datum;
+    fn varstr_cmp(a: *const c_char, a_length: c_int, b: *const c_char, b_length: c_int, collation: Oid) -> c_int;
+    fn pg_qsort(
+        elements: *mut c_void,
+        count: usize,
+        size: usize,
+        compare: unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> c_int,
+    );
     fn get_namespace_oid(name: *const c_char, missing_ok: bool) -> Oid;
     fn SearchSysCache2(cache: c_int, key1: Datum, key2: Datum) -> pg_sys::HeapTuple;
     fn ReleaseSysCache(row: pg_sys::HeapTuple);
@@ -202,7 +225,7 @@ pub trait Saved: Copy {
             SPI_connect();
             execute(self, args, ptr::null_mut());
             let rows = pg_sys::SPI_processed as usize;
-            let mut column = Column { values: ptr::null(), rows: 0 };
+            let mut column = Column::new();
             if rows > 0 {
                 let table = pg_sys::SPI_tuptable;
                 let desc = (*table).tupdesc;
@@ -317,11 +340,46 @@ fn spi_failed() -> ! {
 /// The values of one column, in PostgreSQL's memory.
 #[derive(Clone, Copy)]
 pub struct Column {
-    values: *const Value,
+    values: *mut Value,
     rows: usize,
 }
 
 impl Column {
+    /// A column without rows.
+    pub const fn new() -> Column {
+        Column { values: ptr::null_mut(), rows: 0 }
+    }
+
+    pub fn push(&mut self, value: Value) {
+        // SAFETY: there is room for the next power of two of rows; PostgreSQL raises where there is no memory.
+        unsafe {
+            if self.rows == 0 {
+                self.values = palloc(size_of::<Value>()).cast();
+            } else if self.rows.is_power_of_two() {
+                self.values = repalloc(self.values.cast(), 2 * self.rows * size_of::<Value>()).cast();
+            }
+            self.values.add(self.rows).write(value);
+        }
+        self.rows += 1;
+    }
+
+    /// The distinct texts of a column of type text, without its NULLs, as SELECT DISTINCT ... ORDER BY gives them.
+    pub fn distinct_texts(self) -> Column {
+        let mut distinct = Column::new();
+        if self.rows > 1 {
+            // SAFETY: the rows are there; an error may jump over C's sort, which has nothing to drop.
+            unsafe { pg_qsort(self.values.cast(), self.rows, size_of::<Value>(), compare_texts) };
+        }
+        let mut last: Option<Text> = None;
+        for text in self.texts() {
+            if last.is_none_or(|last| last.as_str() != text.as_str()) {
+                distinct.push(text.into());
+            }
+            last = Some(text);
+        }
+        distinct
+    }
+
     /// The value in a row, counted from 0; NULL past the last one.
     pub fn get(self, row: usize) -> Value {
         // SAFETY: `rows` values were written there.
@@ -522,28 +580,34 @@ impl Tables {
 }
 
 fn schema_of_pgmq() -> Oid {
-    // SAFETY: looks into the catalog cache.
-    unsafe { get_namespace_oid(c"pgmq".as_ptr(), true) }
+    schema(c"pgmq")
 }
 
-/// What the catalog says of a table.
+/// The schema of this name; of an invalid one, no relation is found.
+fn schema(name: &CStr) -> Oid {
+    // SAFETY: looks into the catalog cache.
+    unsafe { get_namespace_oid(name.as_ptr(), true) }
+}
+
+/// What the catalog says of a table or an index.
 struct Relation {
+    oid: Oid,
     owner: Oid,
     unlogged: bool,
 }
 
-/// The table of this name, if there is one.
-fn relation(schema: Oid, table: &CStr) -> Option<Relation> {
+/// The table or index of this name, if there is one.
+fn relation(schema: Oid, name: &CStr) -> Option<Relation> {
     // SAFETY: looks into the catalog cache; the row is read before it is released.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELNAMENSP as c_int;
-        let row = SearchSysCache2(cache, Datum::from(table.as_ptr()), schema.into());
+        let row = SearchSysCache2(cache, Datum::from(name.as_ptr()), schema.into());
         if row.is_null() {
             return None;
         }
         let class = (*row).t_data.cast::<u8>().add((*(*row).t_data).t_hoff.into()).cast::<pg_sys::FormData_pg_class>();
         let unlogged = (*class).relpersistence == pg_sys::RELPERSISTENCE_UNLOGGED as c_char;
-        let relation = Relation { owner: (*class).relowner, unlogged };
+        let relation = Relation { oid: (*class).oid, owner: (*class).relowner, unlogged };
         ReleaseSysCache(row);
         Some(relation)
     }
@@ -683,11 +747,6 @@ impl Value {
     pub fn as_text(self) -> Option<Text> {
         self.0.map(Text)
     }
-
-    /// A value of type jsonb.
-    pub fn as_jsonb(self) -> Option<Jsonb> {
-        self.0.map(Jsonb)
-    }
 }
 
 impl<T: Into<Value>> From<Option<T>> for Value {
@@ -822,6 +881,22 @@ impl Text {
         // SAFETY: PostgreSQL copies the bytes.
         Text(Datum::from(unsafe { cstring_to_text_with_len(text.as_ptr().cast(), text.len() as c_int) }))
     }
+
+    /// Whether it matches a regular expression: `$1 ~ $2`.
+    pub fn matches(self, regex: Text) -> bool {
+        // SAFETY: both datums are texts.
+        unsafe { DirectFunctionCall2Coll(textregexeq, pg_sys::DEFAULT_COLLATION_OID, self.0, regex.0).value() != 0 }
+    }
+}
+
+/// SAFETY: for [`Column::distinct_texts`]: both are values of type text, and not NULL.
+unsafe extern "C-unwind" fn compare_texts(a: *const c_void, b: *const c_void) -> c_int {
+    let text = |value: *const c_void| unsafe { (*value.cast::<Value>()).as_text() };
+    let (Some(a), Some(b)) = (text(a), text(b)) else { return 0 };
+    let (a, b) = (a.as_str(), b.as_str());
+    let (a_length, b_length) = (a.len() as c_int, b.len() as c_int);
+    let collation = pg_sys::DEFAULT_COLLATION_OID;
+    unsafe { varstr_cmp(a.as_ptr().cast(), a_length, b.as_ptr().cast(), b_length, collation) }
 }
 
 impl Varchar {
@@ -911,6 +986,69 @@ unsafe fn header(container: *const c_char) -> u32 {
     unsafe { container.cast::<u32>().read() }
 }
 
+/// An object that is being put together, in PostgreSQL's memory; the fields may come in any order.
+pub struct Object(*mut pg_sys::JsonbParseState);
+
+impl Object {
+    pub fn new() -> Object {
+        let mut state = ptr::null_mut();
+        // SAFETY: the module's contract.
+        unsafe { pushJsonbValue(&mut state, pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT, ptr::null_mut()) };
+        Object(state)
+    }
+
+    pub fn string(&mut self, key: &str, value: &str) {
+        self.push(pg_sys::JsonbIteratorToken::WJB_KEY, jsonb_string(key));
+        self.push(pg_sys::JsonbIteratorToken::WJB_VALUE, jsonb_string(value));
+    }
+
+    /// An object or array: a scalar, whose binary form is an array of one, would become that array.
+    pub fn container(&mut self, key: &str, value: Jsonb) {
+        // SAFETY: the container outlives the object that it is copied into.
+        let value = unsafe {
+            let mut binary: pg_sys::JsonbValue = std::mem::zeroed();
+            binary.type_ = pg_sys::jbvType::jbvBinary;
+            binary.val.binary.data = value.container().cast_mut().cast();
+            binary
+        };
+        self.push(pg_sys::JsonbIteratorToken::WJB_KEY, jsonb_string(key));
+        self.push(pg_sys::JsonbIteratorToken::WJB_VALUE, value);
+    }
+
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
+        self.push(pg_sys::JsonbIteratorToken::WJB_KEY, jsonb_string(key));
+        // SAFETY: the module's contract.
+        unsafe { pushJsonbValue(&mut self.0, pg_sys::JsonbIteratorToken::WJB_BEGIN_OBJECT, ptr::null_mut()) };
+        fill(self);
+        // SAFETY: the module's contract.
+        unsafe { pushJsonbValue(&mut self.0, pg_sys::JsonbIteratorToken::WJB_END_OBJECT, ptr::null_mut()) };
+    }
+
+    pub fn done(mut self) -> Jsonb {
+        // SAFETY: the module's contract.
+        unsafe {
+            let end = pg_sys::JsonbIteratorToken::WJB_END_OBJECT;
+            Jsonb(Datum::from(JsonbValueToJsonb(pushJsonbValue(&mut self.0, end, ptr::null_mut()))))
+        }
+    }
+
+    fn push(&mut self, token: pg_sys::JsonbIteratorToken::Type, mut value: pg_sys::JsonbValue) {
+        // SAFETY: the value is copied; strings in it stay where they are until it is done.
+        unsafe { pushJsonbValue(&mut self.0, token, &mut value) };
+    }
+}
+
+fn jsonb_string(text: &str) -> pg_sys::JsonbValue {
+    // SAFETY: a string's value is its place and its length.
+    unsafe {
+        let mut string: pg_sys::JsonbValue = std::mem::zeroed();
+        string.type_ = pg_sys::jbvType::jbvString;
+        string.val.string.val = text.as_ptr().cast_mut().cast();
+        string.val.string.len = text.len() as c_int;
+        string
+    }
+}
+
 impl Jsonb {
     /// The same value, decompressed and brought into memory once, so that looking into it and storing it don't do so twice.
     pub fn in_memory(self) -> Jsonb {
@@ -956,6 +1094,12 @@ impl Jsonb {
 pub fn snapshot_is_kept() -> bool {
     // SAFETY: reads a number.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as c_int }
+}
+
+/// Whether the transaction must not write.
+pub fn is_read_only() -> bool {
+    // SAFETY: reads a flag.
+    unsafe { pg_sys::XactReadOnly }
 }
 
 /// Raises PostgreSQL's 25006 where nothing can be written, for a function that may find nothing to write: it would answer on

@@ -1,12 +1,30 @@
 //! Ticks: of several schedulers that wake in the same minute, one gets to run it.
 
 use crate::argument::{self, NAME};
-use crate::statement::{Call, Instant, Saved, Statement, TableIterator, Varchar};
-use pgrx::pg_sys::{TIMESTAMPTZOID, VARCHAROID};
+use crate::statement::index::{Direction, Index, Locked, Row};
+use crate::statement::{Call, Instant, Saved, Statement, TableIterator, Varchar, snapshot_is_kept};
+use pgrx::pg_sys::{TEXTOID, TIMESTAMPTZOID, VARCHAROID};
 use pgrx::prelude::*;
 
-// The first condition refuses a minute more than a day older ($4) than the newest one; the second a minute that the
-// statement's snapshot shows as claimed. Claims that are not yet in the snapshot meet the unique index.
+// The minutes of a name, in their order.
+static MINUTES: Index = Index {
+    schema: c"public",
+    table: c"job_ticks",
+    name: c"job_ticks_pkey",
+    locked: Locked::ToWrite,
+    columns: &[TEXTOID],
+};
+
+// The claim of a minute that is newer than all that the snapshot shows; other claims meet the unique index.
+static CLAIM_NEWEST: Statement = Statement::new(
+    c"insert into public.job_ticks as t (name, minute, claimed_at) values ($1, $2, $3)
+      on conflict (name, minute) do nothing
+      returning t.name, t.minute",
+    &[VARCHAROID, TIMESTAMPTZOID, TIMESTAMPTZOID],
+);
+
+// The claim of any minute. The first condition refuses a minute more than a day older ($4) than the newest one; the second a
+// minute that the statement's snapshot shows as claimed. Claims that are not yet in the snapshot meet the unique index.
 static CLAIM: Statement = Statement::new(
     c"insert into public.job_ticks as t (name, minute, claimed_at)
       select $1, $2, $3
@@ -67,9 +85,41 @@ fn job_tick_claim(
     let now = argument::instant_or_now("p_now", p_now);
     // The count starts at a full minute, 2000-01-01 00:00 UTC.
     let minute = Instant(minute.0 - minute.0.rem_euclid(MINUTE));
-    let too_new = Instant(minute.0.saturating_add(DAY));
-    if CLAIM.rows(call, [name.into(), minute.into(), now.into(), too_new.into()]) > 0 {
+    // SERIALIZABLE would take the look at the newest minute for more than the claim needs to know.
+    let known = if snapshot_is_kept() { None } else { Known::of(name) };
+    let claimed = if known.is_some_and(|known| known.newest.is_none_or(|newest| newest < minute)) {
+        CLAIM_NEWEST.rows(call, [name.into(), minute.into(), now.into()])
+    } else {
+        let too_new = Instant(minute.0.saturating_add(DAY));
+        CLAIM.rows(call, [name.into(), minute.into(), now.into(), too_new.into()])
+    };
+    // No minute is claimed that is older than the newest one by more than a day.
+    let kept = Instant(minute.0.saturating_sub(DAY));
+    if claimed > 0 && known.is_none_or(|known| known.oldest.is_some_and(|oldest| oldest < kept)) {
         PRUNE.run([name.into()]);
     }
     call.done()
+}
+
+/// The minutes of a name that the claim's snapshot shows.
+#[derive(Clone, Copy)]
+struct Known {
+    newest: Option<Instant>,
+    oldest: Option<Instant>,
+}
+
+impl Known {
+    /// None where the index can't say.
+    fn of(name: Varchar) -> Option<Known> {
+        let look = MINUTES.look([name.into()])?;
+        let minute = |row: Row| row.instant(c"minute");
+        let newest = look.next(Direction::Backward).map(minute);
+        let oldest = newest.and_then(|_| look.again().next(Direction::Forward)).map(minute);
+        look.close();
+        match (newest, oldest) {
+            (None, _) => Some(Known { newest: None, oldest: None }),
+            (Some(newest), Some(oldest)) => Some(Known { newest: Some(newest?), oldest: Some(oldest?) }),
+            _ => None,
+        }
+    }
 }

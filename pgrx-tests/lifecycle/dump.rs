@@ -1,7 +1,7 @@
 //! Dump and restore: whatever was in the database is in the restored one, and work goes on there.
 
 use super::everything::{contents, fill, functions, problems, rights, work_goes_on};
-use super::upgrade::released_versions;
+use super::upgrade::{TOPIC_HEADS, TOPIC_HEADS_NOW, released_versions};
 use crate::black_box::harness::{Database, rows, value};
 use std::path::PathBuf;
 use std::process::Command;
@@ -77,6 +77,7 @@ fn goes_on_in_a_copy(format: &[&str], restore: fn(&Dump, &Database)) {
     assert_eq!(contents(&mut copy), contents(&mut source));
     assert_eq!(rights(&mut copy), rights(&mut source));
     assert!(problems(&mut copy).is_empty());
+    assert_eq!(value(&mut copy, TOPIC_HEADS), TOPIC_HEADS_NOW);
     work_goes_on(&mut copy, &mut into.connect_as("app_be"));
     rows(&mut into.connect_as("operator"), "select * from public.jobs_sweep(now(), 10)");
     rows(&mut into.connect_as("monitor"), "select * from public.hfs_lite_jobs");

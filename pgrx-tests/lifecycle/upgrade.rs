@@ -303,8 +303,14 @@ fn b2_what_was_in_flight_before_an_upgrade_is_finished_after_it_in_the_same_sess
 fn b2_an_upgrade_waits_for_who_writes_and_lets_them_go_on() {
     for version in released_versions() {
         let database = at(&version);
-        let mut writer = database.connect_as("app_be");
-        writer.batch_execute("begin; select public.queue_write('mail', '{}', null, 'open')").unwrap();
+        let mut writer = database.connect();
+        // Each upgrade makes an index on one of these tables.
+        writer
+            .batch_execute(
+                "select pgmq.create('q'); begin; select pgmq.bind_topic('t', 'q');
+                 select public.queue_write('mail', '{}', null, 'open')",
+            )
+            .unwrap();
         let upgrade =
             start(database.connect(), "alter extension hfs_lite update").wait_until_blocked(&mut database.connect());
         writer.batch_execute("select public.queue_write('mail', '{}', null, 'open'); commit").unwrap();
@@ -316,6 +322,35 @@ fn b2_an_upgrade_waits_for_who_writes_and_lets_them_go_on() {
 // ---------------------------------------------------------------------------------------------------------------------
 // pgmq
 // ---------------------------------------------------------------------------------------------------------------------
+
+/// The index on pgmq's bindings, which is no member of the extension but goes with it.
+pub const TOPIC_HEADS: &str = "
+    select string_agg(pg_get_indexdef(i.indexrelid) || ', ' || coalesce(e.extname, 'of no extension'), E'\n')
+      from pg_index i
+      left join pg_depend d
+        on d.classid = 'pg_class'::regclass and d.objid = i.indexrelid and d.refclassid = 'pg_extension'::regclass
+       and d.deptype = 'x'
+      left join pg_extension e on e.oid = d.refobjid
+     where i.indexrelid = to_regclass('pgmq.hfs_lite_topic_heads_idx')";
+pub const TOPIC_HEADS_NOW: &str = "CREATE INDEX hfs_lite_topic_heads_idx ON pgmq.topic_bindings USING btree \
+     (regexp_replace(translate(pattern, '#'::text, '*'::text), '[*].*'::text, '*'::text) COLLATE \"C\"), hfs_lite";
+
+#[test]
+fn the_index_on_pgmqs_bindings_comes_with_the_extension_by_an_upgrade_too_and_goes_with_it() {
+    for version in released_versions() {
+        let database = at(&version);
+        let mut superuser = database.connect();
+        superuser.batch_execute("alter extension hfs_lite update").unwrap();
+        assert_eq!(value(&mut superuser, TOPIC_HEADS), TOPIC_HEADS_NOW, "from {version}");
+    }
+    let database = Database::new();
+    let mut superuser = database.connect();
+    assert_eq!(value(&mut superuser, TOPIC_HEADS), TOPIC_HEADS_NOW);
+    superuser.batch_execute("drop extension hfs_lite").unwrap();
+    assert_eq!(value(&mut superuser, TOPIC_HEADS), "∅");
+    superuser.batch_execute("create extension hfs_lite").unwrap();
+    assert_eq!(value(&mut superuser, TOPIC_HEADS), TOPIC_HEADS_NOW);
+}
 
 #[test]
 fn an_update_of_pgmq_leaves_the_extension_its_tables_and_every_message_and_its_sessions_go_on() {
@@ -330,6 +365,7 @@ fn an_update_of_pgmq_leaves_the_extension_its_tables_and_every_message_and_its_s
     superuser.batch_execute("alter extension pgmq update to '1.13.0'").unwrap();
 
     assert_eq!(value(&mut superuser, "select extversion from pg_extension where extname = 'pgmq'"), "1.13.0");
+    assert_eq!(value(&mut superuser, TOPIC_HEADS), TOPIC_HEADS_NOW);
     assert_eq!(contents(&mut superuser), before);
     assert_eq!(catalog(&mut superuser), members);
     assert!(problems(&mut sessions.operator).is_empty());
