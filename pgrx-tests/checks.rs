@@ -28,6 +28,10 @@ pub enum Takes {
     Timeout,
     /// The name of a queue that pgmq knows.
     Queue,
+    /// An array of at most 10,000 elements without a NULL: one that is accepted, as typed SQL, and some that are refused.
+    Items(&'static str, &'static [(&'static str, &'static str)]),
+    /// The same, whose elements may be anything, or NULL.
+    OptionalItems(&'static str),
 }
 
 /// Text that an SQL string, a format, a pattern or a JSON path would stumble over. It must arrive as it is.
@@ -50,8 +54,16 @@ impl Takes {
         // A varchar would drop the space that makes it too long without a word.
         let too_long =
             |limit: usize| [(wide(limit + 1), "22001"), (quoted(&format!("{} ", "x".repeat(limit))), "22001")];
+        let misshapen = |good: &str| {
+            [format!("array[array[{good}]]"), format!("array_fill({good}, array[10001])")].map(|array| (array, "22023"))
+        };
         match self {
             Takes::Anything => vec![],
+            Takes::Items(good, bad) => {
+                let bad = bad.iter().map(|(element, sqlstate)| (format!("array[{element}]"), *sqlstate)).collect();
+                [vec![null(), (format!("array[{good}, null]"), "22004")], misshapen(good).to_vec(), bad].concat()
+            }
+            Takes::OptionalItems(good) => misshapen(good).to_vec(),
             Takes::Present => vec![null()],
             Takes::Text(limit) => [vec![null()], cases(&["''"]), too_long(limit).to_vec()].concat(),
             Takes::OptionalText(limit) => [cases(&["''"]), too_long(limit).to_vec()].concat(),
@@ -75,7 +87,8 @@ impl Takes {
 
     fn accepted(self) -> Vec<String> {
         match self {
-            Takes::Present | Takes::Queue | Takes::Instant => vec![],
+            Takes::Present | Takes::Queue | Takes::Instant | Takes::Items(..) => vec![],
+            Takes::OptionalItems(_) => vec!["null".into(), "'{NULL}'".into()],
             Takes::Anything => vec!["null".into()],
             Takes::Text(limit) => vec![wide(limit), quoted(&AWKWARD.chars().take(limit).collect::<String>())],
             Takes::OptionalText(limit) => vec!["null".into(), wide(limit), quoted(AWKWARD)],
@@ -137,10 +150,17 @@ pub fn caught(session: &mut Client, call: &str, sqlstate: &str) {
 /// Runs one call that must answer no row and write nothing: it does not even take a transaction id.
 #[track_caller]
 pub fn changes_nothing(session: &mut Client, call: &str) {
+    assert_eq!(writes_nothing(session, call), Vec::<Vec<String>>::new(), "{call}");
+}
+
+/// Runs one call on many items that must write nothing: it does not even take a transaction id. What it answered.
+#[track_caller]
+pub fn writes_nothing(session: &mut Client, call: &str) -> Vec<Vec<String>> {
     session.batch_execute("begin").unwrap();
-    assert_eq!(rows(session, call), Vec::<Vec<String>>::new(), "{call}");
+    let answer = rows(session, call);
     assert_eq!(value(session, "select pg_current_xact_id_if_assigned() is null"), "t", "{call} wrote");
     session.batch_execute("commit").unwrap();
+    answer
 }
 
 /// Every row of every table of the extension and of pgmq, with the version that it is of.

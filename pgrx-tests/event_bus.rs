@@ -1,6 +1,6 @@
 //! The event bus, as one session sees it.
 
-use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide};
+use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide, writes_nothing};
 use super::harness::{Database, column, refused, rows, value};
 use postgres::error::{DbError, SqlState};
 use postgres::{Client, NoTls};
@@ -1112,4 +1112,195 @@ fn the_dead_letters_of_all_queues_are_listed_queue_by_queue() {
         rows(&mut operator, &format!("{one}event_bus_dead_letters('{QUEUE}')"))
     );
     arguments(&mut operator, "event_bus_all_dead_letters", &[("p_limit", "'100'", Takes::Batch)]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many in one call, and longer timeouts
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// A call that sends many envelopes.
+fn send_many(topic: &str, envelopes: &[&str]) -> String {
+    let list: Vec<String> = envelopes.iter().map(|envelope| format!("{}::jsonb", sql_or_null(envelope))).collect();
+    format!("select queues from public.event_bus_send_many('{topic}', array[{}]::jsonb[])", list.join(", "))
+}
+
+#[test]
+fn many_events_reach_every_bound_queue_in_their_order() {
+    let (database, mut session, mut superuser) = subscribed();
+    let mut operator = database.connect_as("operator");
+    rows(&mut operator, "select * from public.event_bus_subscribe('order.created', 'audit')");
+    let events = [
+        r#"{"payload": {"dedupeKey": "c"}}"#,
+        r#"{"eventId": "1", "eventName": "order.created", "payload": {"dedupeKey": "a"}}"#,
+        r#"{"payload": {"dedupeKey": "b", "n": 1.50}, "metadata": {"correlationId": "r"}}"#,
+    ];
+    assert_eq!(column(&mut session, &send_many("order.created", &events)), ["2"]);
+    for queue in [QUEUE, "order.created__audit"] {
+        let sent = format!("select message::text from pgmq.\"q_{queue}\" order by msg_id");
+        let same = format!(
+            "select ({sent} limit 1)::jsonb = '{}' and vt <= clock_timestamp() and read_ct = 0 from pgmq.\"q_{queue}\" limit 1",
+            events[0]
+        );
+        assert_eq!(value(&mut superuser, &same), "t");
+        let keys = format!("select message #>> '{{payload,dedupeKey}}' from public.event_bus_read('{queue}', 60, 10)");
+        assert_eq!(column(&mut session, &keys), ["c", "a", "b"]);
+    }
+    assert_eq!(column(&mut session, &send_many("nobody", &[EVENT])), ["0"]);
+    assert!(writes_nothing(&mut session, &send_many("order.created", &[])).is_empty());
+
+    superuser.batch_execute("drop table pgmq.\"q_order.created__audit\" cascade").unwrap();
+    assert_eq!(column(&mut session, &send_many("order.created", &events)), ["1"], "a broken queue is passed over");
+}
+
+#[test]
+fn one_bad_envelope_of_many_is_named_and_nothing_is_sent() {
+    let (_database, mut session, mut superuser) = subscribed();
+    let before = contents(&mut superuser);
+    for (bad, sqlstate, message) in [
+        ("∅", "22004", "p_envelopes[2] must not be NULL"),
+        ("[]", "22023", "p_envelopes[2] must be a JSON object"),
+        (r#"{"payload": {}}"#, "22023", "p_envelopes[2].payload.dedupeKey must be a non-empty string; it is missing"),
+        (r#"{"payload": {"dedupeKey": "d"}, "eventName": "x"}"#, "22023", "p_envelopes[2].eventName must be the topic"),
+        (
+            r#"{"payload": {"dedupeKey": "d"}, "metadata": {"correlationId": "a\u0007"}}"#,
+            "22023",
+            "p_envelopes[2], metadata.correlationId is not allowed",
+        ),
+    ] {
+        refused(&mut session, &send_many("order.created", &[EVENT, bad, EVENT]), sqlstate, message);
+    }
+    assert_eq!(contents(&mut superuser), before);
+}
+
+#[test]
+fn many_messages_are_archived_with_a_verdict_each_in_the_order_of_the_items() {
+    let (_database, mut session, mut superuser) = subscribed();
+    for _ in 0..5 {
+        send(&mut session, "order.created");
+    }
+    // All are delivered once; 1 and 5 a second time.
+    read(&mut session, QUEUE, 0, 5);
+    read(&mut session, QUEUE, 60, 5);
+    superuser.batch_execute(&format!("update pgmq.\"q_{QUEUE}\" set read_ct = 1 where msg_id in (2, 3, 4)")).unwrap();
+    column(&mut session, &format!("select * from public.event_bus_archive('{QUEUE}', 4)"));
+    let held = format!("select jsonb_agg(m order by msg_id) from pgmq.\"q_{QUEUE}\" m where msg_id in (1, 5)");
+    let before = value(&mut superuser, &held);
+    let call = format!(
+        "select * from public.event_bus_archive_many('{QUEUE}', '{{3, 1, 4, 2, 5, 3, 99, 3}}', '{{1, 1, 1, 1, 1, 1, 1, 2}}')"
+    );
+    let answer = rows(&mut session, &call);
+    let expected = [
+        ["3", "done"],
+        ["1", "stale"],
+        ["4", "unknown"],
+        ["2", "done"],
+        ["5", "stale"],
+        ["3", "done"],
+        ["99", "unknown"],
+        ["3", "stale"],
+    ];
+    assert_eq!(answer, expected);
+    assert_eq!(value(&mut superuser, &held), before);
+    let archived = format!(
+        "select msg_id, read_ct, archived_at > enqueued_at, message = '{EVENT}' from pgmq.\"a_{QUEUE}\" order by msg_id"
+    );
+    assert_eq!(rows(&mut superuser, &archived), ["2", "3", "4"].map(|id| [id, "1", "t", "t"]));
+
+    let before = contents(&mut superuser);
+    let again = writes_nothing(&mut session, &call);
+    let verdicts: Vec<&str> = again.iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(verdicts, ["unknown", "stale", "unknown", "unknown", "stale", "unknown", "unknown", "unknown"]);
+    let none = format!("select * from public.event_bus_archive_many('{QUEUE}', '{{}}', '{{}}')");
+    changes_nothing(&mut session, &none);
+    assert_eq!(contents(&mut superuser), before);
+}
+
+#[test]
+fn ten_thousand_messages_are_sent_and_archived_in_one_call_each() {
+    let (_database, mut session, _superuser) = subscribed();
+    session.batch_execute("set statement_timeout = '60s'").unwrap();
+    let send = format!(
+        "select queues from public.event_bus_send_many('order.created', array_fill('{EVENT}'::jsonb, array[10000]))"
+    );
+    assert_eq!(value(&mut session, &send), "1");
+    assert_eq!(
+        value(&mut session, &format!("select count(*) from public.event_bus_read('{QUEUE}', 60, 10000)")),
+        "10000"
+    );
+    let archive = format!(
+        "select string_agg(distinct verdict, ',') from public.event_bus_archive_many('{QUEUE}',
+           array(select i from generate_series(10000, 1, -1) i), array_fill(1, array[10000]))"
+    );
+    assert_eq!(value(&mut session, &archive), "done");
+    assert_eq!(value(&mut session, &archive), "unknown");
+}
+
+#[test]
+fn the_delivery_that_holds_a_message_and_no_other_hides_it_for_longer() {
+    let (_database, mut session, mut superuser) = subscribed();
+    send(&mut session, "order.created");
+    read(&mut session, QUEUE, 30, 1);
+    let extend = |read_ct: &str, vt: u32| {
+        format!("select msg_id, vt from public.event_bus_extend('{QUEUE}', 1, {read_ct}, {vt})")
+    };
+    let row = |superuser: &mut Client| {
+        rows(superuser, &format!("select vt, to_jsonb(m) - 'vt' from pgmq.\"q_{QUEUE}\" m")).remove(0)
+    };
+    let before = row(&mut superuser);
+    let clock = value(&mut superuser, "select clock_timestamp()");
+    let answer = rows(&mut session, &extend("1", 600));
+    let after = row(&mut superuser);
+    assert_eq!(answer, [["1", &after[0]]]);
+    assert_eq!(after[1], before[1], "nothing but vt");
+    let hidden = format!(
+        "select '{}' between timestamptz '{clock}' + interval '600 s' and clock_timestamp() + interval '600 s'",
+        after[0]
+    );
+    assert_eq!(value(&mut superuser, &hidden), "t");
+    // A shorter one shortens nothing.
+    assert_eq!(rows(&mut session, &extend("1", 0)), [["1", &after[0]]]);
+
+    let before = contents(&mut superuser);
+    for call in [extend("2", 60), extend("0", 60), extend("1", 60).replace(", 1, 1,", ", 2, 1,")] {
+        changes_nothing(&mut session, &call);
+    }
+    assert_eq!(contents(&mut superuser), before);
+
+    // The timeout has ended, and nobody has read it since: the delivery still holds it. Once somebody has, no longer.
+    superuser.batch_execute(&format!("update pgmq.\"q_{QUEUE}\" set vt = '2026-01-01'")).unwrap();
+    assert_eq!(rows(&mut session, &extend("1", 60)).len(), 1);
+    assert!(read(&mut session, QUEUE, 60, 1).is_empty());
+    superuser.batch_execute(&format!("update pgmq.\"q_{QUEUE}\" set vt = '2026-01-01'")).unwrap();
+    assert_eq!(read(&mut session, QUEUE, 60, 1), [["1", "2"]]);
+    changes_nothing(&mut session, &extend("1", 60));
+    assert_eq!(rows(&mut session, &extend("2", 120)).len(), 1);
+}
+
+#[test]
+fn every_argument_of_the_calls_on_many_messages_is_checked() {
+    use Takes::{Items, Present, Queue, Timeout};
+    let (_database, mut session, mut superuser) = subscribed();
+    let before = contents(&mut superuser);
+    let queue = quoted(QUEUE);
+    let queue = ("p_queue", queue.as_str(), Queue);
+    arguments(
+        &mut session,
+        "event_bus_archive_many",
+        &[queue, ("p_msg_ids", "'{1}'", Items("1::bigint", &[])), ("p_read_cts", "'{1}'", Items("1::integer", &[]))],
+    );
+    arguments(
+        &mut session,
+        "event_bus_extend",
+        &[queue, ("p_msg_id", "'1'", Present), ("p_read_ct", "'1'", Present), ("p_vt", "'60'", Timeout)],
+    );
+    let event = format!("array['{EVENT}'::jsonb]");
+    const ENVELOPES: Takes = Items(r#"'{"payload": {"dedupeKey": "d"}}'::jsonb"#, &[("'1'::jsonb", "22023")]);
+    arguments(
+        &mut session,
+        "event_bus_send_many",
+        &[("p_topic", "'order.created'", Present), ("p_envelopes", &event, ENVELOPES)],
+    );
+    let call = format!("select * from public.event_bus_archive_many('{QUEUE}', '{{1,2}}', '{{1}}')");
+    refused(&mut session, &call, "22023", "p_read_cts and p_msg_ids must be of one length");
+    assert_eq!(contents(&mut superuser), before);
 }

@@ -1,6 +1,6 @@
 //! The inbox, as one session sees it.
 
-use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide};
+use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide, writes_nothing};
 use super::harness::{Database, column, refused, rows, value};
 use postgres::Client;
 
@@ -511,4 +511,58 @@ fn every_argument_of_the_inbox_is_checked() {
     );
     arguments(&mut database.connect_as("operator"), "inbox_forget", &[source, ("p_event_id", "'1'", Text(200))]);
     assert_eq!(contents(&mut superuser), before);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many deliveries in one call
+// ---------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn of_many_deliveries_the_new_ones_are_answered_once_each_in_the_order_they_came_in() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    column(&mut session, "select * from public.inbox_claim_event('door', 'b')");
+    column(&mut session, "select * from public.inbox_claim_client('door', 'receipt', 'f')");
+    let kept = "select jsonb_agg(i order by event_id) from public.inbox i where event_id in ('b', 'receipt')";
+    let before = value(&mut superuser, kept);
+    let clock = value(&mut superuser, "select clock_timestamp()");
+    let call = "select * from public.inbox_claim_events('door', '{c, b, a, c, receipt, \"x, y\", a}')";
+    assert_eq!(column(&mut session, call), ["c", "a", "x, y"]);
+    let claimed = format!(
+        "select count(*) from public.inbox where source = 'door' and event_id in ('a', 'c', 'x, y')
+            and request_fingerprint is null and claimed_at between '{clock}' and clock_timestamp()"
+    );
+    assert_eq!(value(&mut superuser, &claimed), "3");
+    assert_eq!(value(&mut superuser, kept), before);
+    // The same ids of another door are others.
+    assert_eq!(column(&mut session, &call.replace("'door'", "'window'")), ["c", "b", "a", "receipt", "x, y"]);
+
+    let before = contents(&mut superuser);
+    for call in [call, "select * from public.inbox_claim_events('door', '{}')"] {
+        assert!(writes_nothing(&mut session, call).is_empty());
+    }
+    assert_eq!(contents(&mut superuser), before, "repeats write nothing");
+}
+
+#[test]
+fn ten_thousand_deliveries_are_claimed_in_one_call() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    session.batch_execute("set statement_timeout = '60s'").unwrap();
+    let call = "select count(*) from public.inbox_claim_events('door', array(select 'e' || i from generate_series(1, 10000) i))";
+    assert_eq!(value(&mut session, call), "10000");
+    assert_eq!(value(&mut session, call), "0");
+}
+
+#[test]
+fn every_argument_of_inbox_claim_events_is_checked() {
+    use Takes::{Items, Text};
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    const IDS: Takes =
+        Items("'x'::text", &[("''", "22023"), ("repeat('😀', 201)", "22001"), ("repeat('x', 200) || ' '", "22001")]);
+    arguments(&mut session, "inbox_claim_events", &[("p_source", "'door'", Text(200)), ("p_event_ids", "'{e}'", IDS)]);
+    let call = "select * from public.inbox_claim_events('door', '{a,\"\"}')";
+    refused(&mut session, call, "22023", "p_event_ids[2] must not be empty");
 }

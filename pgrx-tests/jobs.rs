@@ -1,6 +1,6 @@
 //! Fenced jobs, as one session sees them.
 
-use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide};
+use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide, writes_nothing};
 use super::harness::{Database, column, refused, rows, value};
 use postgres::Client;
 
@@ -385,4 +385,323 @@ fn every_argument_of_the_sweep_of_jobs_is_checked() {
     let database = Database::new();
     let sweep = [("p_cutoff", "'2026-02-01 12:00+00'", Takes::Instant), ("p_batch", "'10'", Takes::Batch)];
     arguments(&mut database.connect_as("operator"), "jobs_sweep", &sweep);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many in one call
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// A call of many items: the ids and the tokens, as literals of arrays.
+fn items(items: &[(&str, &str)]) -> String {
+    let list = |of: fn(&(&str, &str)) -> String| items.iter().map(of).collect::<Vec<_>>().join(",");
+    format!("'{{{}}}', '{{{}}}'", list(|(id, _)| id.to_string()), list(|(_, token)| token.to_string()))
+}
+
+#[test]
+fn many_jobs_are_claimed_in_one_call_each_as_by_itself() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    let ended = claimed(&mut session, "ended");
+    let failed = claim(&mut session, "failed", "first", "12:00:00", "13:00:00")[0][0].clone();
+    column(&mut session, &format!("select * from public.job_fail('{failed}', 1, 'why', '2026-01-01 12:00+00')"));
+    claim(&mut session, "live", "first", "12:00:00", "13:00:00");
+    let done = claimed(&mut session, "done");
+    column(&mut session, &format!("select * from public.job_complete('{done}', 1, '2026-01-01 12:00+00')"));
+    let untouched = "select jsonb_agg(j order by job_key) from public.jobs j where job_key in ('done', 'live')";
+    let before = value(&mut superuser, untouched);
+
+    let call = "select job_key, fencing_token, kind, current_step, payload, id from public.job_claim_many(
+        'other', '{new, ended, live, failed, new, done, ended, \"a, b\"}', 'second', '2026-01-01 12:10+00',
+        '{1, 2, 3, 4, 5, 6, 7, 8}', '2026-01-01 12:05+00') order by job_key collate \"C\"";
+    let answer = rows(&mut session, call);
+    let shown: Vec<Vec<&str>> = answer.iter().map(|row| row[..5].iter().map(String::as_str).collect()).collect();
+    assert_eq!(
+        shown,
+        [
+            ["a, b", "1", "other", "∅", "8"],
+            ["ended", "2", "mail", "∅", r#"{"by": "first"}"#],
+            ["failed", "2", "mail", "∅", r#"{"by": "first"}"#],
+            ["new", "1", "other", "∅", "1"],
+        ]
+    );
+    assert_eq!([&answer[1][5], &answer[2][5]], [&ended, &failed]);
+    let taken = "select job_key, status, claimed_by, lease_expires_at at time zone 'utc', error,
+                        updated_at at time zone 'utc' from public.jobs where claimed_by = 'second'";
+    let taken = rows(&mut superuser, taken);
+    assert_eq!(taken.len(), 4);
+    for row in taken {
+        assert_eq!(row[1..], ["running", "second", "2026-01-01 12:10:00", "∅", "2026-01-01 12:05:00"], "{row:?}");
+    }
+    assert_eq!(value(&mut superuser, untouched), before);
+
+    // Refused, all of them: nothing is written.
+    let before = contents(&mut superuser);
+    changes_nothing(&mut session, call);
+    let none = "select * from public.job_claim_many('k', '{}', 'w', '2100-01-01', '{}', null)";
+    changes_nothing(&mut session, none);
+    assert_eq!(contents(&mut superuser), before);
+}
+
+#[test]
+fn many_jobs_are_ended_with_a_verdict_each_in_the_order_of_the_items() {
+    for (function, rest, ended) in [
+        ("job_complete_many", "'2026-01-01 12:05+00'", "done ∅"),
+        ("job_fail_many", "'{a,b,c,d,NULL,f,g}', '2026-01-01 12:05+00'", "failed "),
+    ] {
+        let database = Database::new();
+        let mut session = database.connect_as("app_be");
+        let mut superuser = database.connect();
+        let keys = ["k0", "k1", "k2", "k3"];
+        let ids = keys.map(|key| claimed(&mut session, key));
+        let ids = ids.each_ref().map(String::as_str);
+        column(&mut session, &format!("select * from public.job_complete('{}', 1, '2026-01-01 12:01+00')", ids[2]));
+        let untouched =
+            format!("select jsonb_agg(j order by id) from public.jobs j where id in ('{}', '{}')", ids[1], ids[2]);
+        let before = value(&mut superuser, &untouched);
+        let list = items(&[
+            (ids[3], "1"),
+            (ids[1], "2"),
+            (UNKNOWN, "1"),
+            (ids[0], "1"),
+            (ids[0], "1"),
+            (ids[2], "1"),
+            (ids[0], "7"),
+        ]);
+        let call = format!("select id, verdict from public.{function}({list}, {rest})");
+        let answer = rows(&mut session, &call);
+        let expected = [
+            [ids[3], "done"],
+            [ids[1], "stale"],
+            [UNKNOWN, "unknown"],
+            [ids[0], "done"],
+            [ids[0], "done"],
+            [ids[2], "stale"],
+            [ids[0], "stale"],
+        ];
+        assert_eq!(answer, expected, "{function}");
+        assert_eq!(value(&mut superuser, &untouched), before);
+        let reasons = if function == "job_fail_many" { ["d", "a"] } else { ["", ""] };
+        for (key, reason) in ["k0", "k3"].into_iter().zip(reasons) {
+            let row = stored(&mut superuser, key);
+            let came = format!("{} {}", row[1], row[7]);
+            assert_eq!(came, format!("{ended}{reason}"), "of equal items the first one's reason is kept");
+            assert_eq!([&row[5], &row[9]], ["∅", "2026-01-01 12:05:00"]);
+        }
+        // Refused, all of them: nothing is written, and nothing locked.
+        let before = contents(&mut superuser);
+        let again = writes_nothing(&mut session, &call);
+        assert!(again.iter().all(|row| row[1] == if row[0] == UNKNOWN { "unknown" } else { "stale" }), "{again:?}");
+        let none = if function == "job_fail_many" { "'{}', '{}', '{}', null" } else { "'{}', '{}', null" };
+        changes_nothing(&mut session, &format!("select * from public.{function}({none})"));
+        assert_eq!(contents(&mut superuser), before);
+    }
+}
+
+#[test]
+fn failing_many_takes_any_reasons_and_cuts_very_long_ones() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let ids = ["k0", "k1", "k2"].map(|key| claimed(&mut session, key));
+    let list = items(&[(&ids[0], "1"), (&ids[1], "1"), (&ids[2], "1")]);
+    let call = format!(
+        "select verdict from public.job_fail_many({list}, array[null, {}, {}], null)",
+        wide(10_001),
+        quoted(AWKWARD)
+    );
+    assert_eq!(column(&mut session, &call), ["done"; 3]);
+    let mut superuser = database.connect();
+    assert_eq!(stored(&mut superuser, "k0")[7], "∅");
+    let single = {
+        let id = claimed(&mut session, "single");
+        column(&mut session, &format!("select * from public.job_fail('{id}', 1, {}, null)", wide(10_001)));
+        stored(&mut superuser, "single")[7].clone()
+    };
+    assert_eq!(stored(&mut superuser, "k1")[7], single, "as job_fail cuts it");
+    assert_eq!(stored(&mut superuser, "k2")[7], AWKWARD);
+    let id = claimed(&mut session, "without");
+    let call = format!("select verdict from public.job_fail_many({}, null, null)", items(&[(&id, "1")]));
+    assert_eq!(column(&mut session, &call), ["done"]);
+    assert_eq!(stored(&mut superuser, "without")[7], "∅");
+}
+
+#[test]
+fn ten_thousand_jobs_are_claimed_and_ended_in_one_call_each() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    // What looked at every pair of items would take far longer.
+    session.batch_execute("set statement_timeout = '60s'").unwrap();
+    let claim =
+        "select count(*) from public.job_claim_many('mail', array(select 'k' || i from generate_series(1, 10000) i),
+        'w', '2026-01-01 12:01+00', array_fill('{}'::jsonb, array[10000]), '2026-01-01 12:00+00')";
+    assert_eq!(value(&mut session, claim), "10000");
+    assert_eq!(value(&mut session, &claim.replace("12:0", "13:0")), "10000", "taken over");
+    let mut superuser = database.connect();
+    superuser.batch_execute("set statement_timeout = '60s'").unwrap();
+    let end = |function: &str, rest: &str| {
+        format!(
+            "select string_agg(distinct verdict, ',') from public.{function}(
+               array(select id from public.jobs order by job_key), array_fill(2::bigint, array[10000]), {rest})"
+        )
+    };
+    superuser.batch_execute("begin").unwrap();
+    let reasons = "array_fill('why'::text, array[10000]), null";
+    assert_eq!(value(&mut superuser, &end("job_fail_many", reasons)), "done");
+    superuser.batch_execute("rollback").unwrap();
+    assert_eq!(value(&mut superuser, &end("job_complete_many", "null")), "done");
+    assert_eq!(value(&mut superuser, &end("job_complete_many", "null")), "stale");
+}
+
+#[test]
+fn the_message_names_the_element_or_the_lengths() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let claim = |keys: &str, payloads: &str| {
+        format!("select * from public.job_claim_many('k', '{keys}', 'w', '2100-01-01', '{payloads}', null)")
+    };
+    for (call, sqlstate, message) in [
+        (claim("{a,b,NULL}", "{1,2,3}"), "22004", "p_job_keys[3] must not be NULL"),
+        (claim("{a,\"\"}", "{1,2}"), "22023", "p_job_keys[2] must not be empty"),
+        (claim("{a,b}", "{1,NULL}"), "22004", "p_payloads[2] must not be NULL"),
+        (claim("{a,b}", "{1}"), "22023", "p_payloads and p_job_keys must be of one length"),
+        (claim("{}", "{1}"), "22023", "p_payloads and p_job_keys must be of one length"),
+        // Counted from 1, whatever the array's own bounds are.
+        (claim("[0:1]={a,NULL}", "{1,2}"), "22004", "p_job_keys[2] must not be NULL"),
+        (
+            format!("select * from public.job_complete_many('{{{UNKNOWN},{UNKNOWN}}}', '{{1,0}}', null)"),
+            "22023",
+            "p_tokens[2] is out of range: 0",
+        ),
+    ] {
+        let error = refused(&mut session, &call, sqlstate, message);
+        if message.contains("length") {
+            let detail = error.detail().unwrap_or_default();
+            assert!(detail.starts_with("p_payloads has 1 elements, p_job_keys has"), "{detail}");
+        }
+    }
+    assert_eq!(value(&mut database.connect(), "select count(*) from public.jobs"), "0");
+}
+
+#[test]
+fn every_argument_of_the_calls_on_many_jobs_is_checked() {
+    use Takes::{Instant, Items, OptionalInstant, OptionalItems, Text};
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    claimed(&mut session, "k");
+    let before = contents(&mut superuser);
+    let now = ("p_now", "'2026-01-01 12:00+00'", OptionalInstant);
+    const KEYS: Takes =
+        Items("'x'::varchar", &[("''", "22023"), ("repeat('😀', 201)", "22001"), ("repeat('x', 200) || ' '", "22001")]);
+    arguments(
+        &mut session,
+        "job_claim_many",
+        &[
+            ("p_kind", "'mail'", Text(200)),
+            ("p_job_keys", "'{new}'", KEYS),
+            ("p_worker", "'w'", Text(200)),
+            ("p_lease_end", "'2100-01-01'", Instant),
+            ("p_payloads", "'{1}'", Items("'1'::jsonb", &[])),
+            now,
+        ],
+    );
+    let ids = ("p_ids", "'{00000000-0000-0000-0000-000000000000}'", Items("gen_random_uuid()", &[]));
+    let tokens = ("p_tokens", "'{1}'", Items("1::bigint", &[("0::bigint", "22023"), ("-1::bigint", "22023")]));
+    arguments(&mut session, "job_complete_many", &[ids, tokens, now]);
+    arguments(
+        &mut session,
+        "job_fail_many",
+        &[ids, tokens, ("p_reasons", "'{why}'", OptionalItems("'why'::text")), now],
+    );
+    assert_eq!(contents(&mut superuser), before);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Heartbeats
+// ---------------------------------------------------------------------------------------------------------------------
+
+fn heartbeat(id: &str, token: &str, lease_end: &str, now: &str) -> String {
+    format!(
+        "select id, lease_expires_at at time zone 'utc'
+           from public.job_heartbeat('{id}', {token}, '2026-01-01 {lease_end}+00', '2026-01-01 {now}+00')"
+    )
+}
+
+#[test]
+fn the_holder_and_only_the_holder_prolongs_its_lease() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    let id = claimed(&mut session, "k");
+    let row = stored(&mut superuser, "k");
+    let beat = rows(&mut session, &heartbeat(&id, "1", "12:02:00", "12:00:30"));
+    assert_eq!(beat, [[id.as_str(), "2026-01-01 12:02:00"]]);
+    let mut expected = row;
+    expected[5] = "2026-01-01 12:02:00".into();
+    assert_eq!(stored(&mut superuser, "k"), expected, "nothing but the lease");
+    assert_eq!(claim(&mut session, "k", "second", "12:01:30", "13:00:00").len(), 0, "the lease is live");
+    // One that was overtaken by a later one shortens nothing.
+    let beat = rows(&mut session, &heartbeat(&id, "1", "12:01:30", "12:00:40"));
+    assert_eq!(beat, [[id.as_str(), "2026-01-01 12:02:00"]]);
+    // The lease has ended, and nobody has taken the job over: the token decides.
+    let beat = rows(&mut session, &heartbeat(&id, "1", "12:06:00", "12:05:00"));
+    assert_eq!(beat, [[id.as_str(), "2026-01-01 12:06:00"]]);
+
+    let before = contents(&mut superuser);
+    for (id, token) in [(id.as_str(), "2"), (&id, "9223372036854775807"), (UNKNOWN, "1")] {
+        changes_nothing(&mut session, &heartbeat(id, token, "13:00:00", "12:05:00"));
+    }
+    assert_eq!(contents(&mut superuser), before);
+    assert_eq!(claim(&mut session, "k", "second", "12:07:00", "12:10:00")[0][2], "2");
+    changes_nothing(&mut session, &heartbeat(&id, "1", "13:00:00", "12:08:00"));
+    for (end, token) in [("job_fail('$', 2, null, null)", "2"), ("job_complete('$', 3, null)", "3")] {
+        column(&mut session, &format!("select * from public.{}", end.replace('$', &id)));
+        changes_nothing(&mut session, &heartbeat(&id, token, "14:00:00", "12:08:00"));
+        claim(&mut session, "k", "third", "13:00:00", "13:01:00");
+    }
+}
+
+#[test]
+fn a_heartbeat_is_a_hot_update() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    let id = claimed(&mut session, "k");
+    superuser.batch_execute("create extension pageinspect").unwrap();
+    for minute in 2..5 {
+        rows(&mut session, &heartbeat(&id, "1", &format!("12:0{minute}:00"), "12:00:30"));
+    }
+    // HEAP_ONLY_TUPLE.
+    let hot = "select count(*) from heap_page_items(get_raw_page('public.jobs', 0)) where t_infomask2 & 32768 <> 0";
+    assert_eq!(value(&mut superuser, hot), "3");
+}
+
+#[test]
+fn every_argument_of_a_heartbeat_is_checked() {
+    use Takes::{Instant, OptionalInstant, Present, Token};
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let id = quoted(&claimed(&mut session, "k"));
+    arguments(
+        &mut session,
+        "job_heartbeat",
+        &[
+            ("p_id", &id, Present),
+            ("p_token", "'1'", Token),
+            ("p_lease_end", "'2100-01-01'", Instant),
+            ("p_now", "'2026-01-01 12:00+00'", OptionalInstant),
+        ],
+    );
+    for (lease_end, now) in [
+        ("'2026-01-01 12:00+00'", "'2026-01-01 12:00+00'"),
+        ("'2026-01-01 12:00+00'", "'2026-01-01 12:00:00.000001+00'"),
+        ("clock_timestamp()", "null"),
+    ] {
+        for call in [
+            format!("select * from public.job_heartbeat({id}, 1, {lease_end}, {now})"),
+            format!("select * from public.job_claim_many('k', '{{k}}', 'w', {lease_end}, '{{1}}', {now})"),
+        ] {
+            refused(&mut session, &call, "22023", "p_lease_end");
+        }
+    }
 }

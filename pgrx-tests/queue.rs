@@ -1,6 +1,6 @@
 //! The outbox, as one session sees it.
 
-use super::checks::{AWKWARD, Takes, arguments, caught, contents, quoted, wide};
+use super::checks::{AWKWARD, Takes, arguments, caught, contents, quoted, wide, writes_nothing};
 use super::harness::{Database, column, refused, rows, value};
 use postgres::Client;
 
@@ -307,4 +307,72 @@ fn every_argument_of_the_sweep_of_the_outbox_is_checked() {
     let database = Database::new();
     let sweep = [("p_cutoff", "'2026-02-01 12:00+00'", Takes::Instant), ("p_batch", "'10'", Takes::Batch)];
     arguments(&mut database.connect_as("operator"), "queue_sweep", &sweep);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many in one call
+// ---------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn many_rows_are_written_in_one_call_and_carried_in_their_order() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let mut superuser = database.connect();
+    let payloads = r#"array['{"n": 1}'::jsonb, '[2]', 'null', '[2]']"#;
+    let call = format!("select id from public.queue_write_many('mail', {payloads}, '2026-01-01 12:00+00', 'c')");
+    let ids = column(&mut session, &call);
+    let stored = "select id, queue, payload, correlation_id, created_at at time zone 'utc', sent_at from public.queue";
+    let stored = rows(&mut superuser, &format!("{stored} order by id"));
+    let row = |i: usize, payload: &str| [&ids[i], "mail", payload, "c", "2026-01-01 12:00:00", "∅"].map(str::to_owned);
+    assert_eq!(stored, [row(0, r#"{"n": 1}"#), row(1, "[2]"), row(2, "null"), row(3, "[2]")], "in their order");
+    assert_eq!(column(&mut session, "select id from public.queue_waiting(10)"), ids);
+
+    // Without an instant and a correlation id, as in queue_write.
+    let before = value(&mut superuser, "select clock_timestamp()");
+    let id = value(&mut session, "select id from public.queue_write_many('mail', '{1}', null, null)");
+    let written = format!(
+        "select created_at between '{before}' and clock_timestamp() and correlation_id is null
+           from public.queue where id = '{id}'"
+    );
+    assert_eq!(value(&mut superuser, &written), "t");
+
+    let before = contents(&mut superuser);
+    assert!(writes_nothing(&mut session, "select * from public.queue_write_many('mail', '{}', null, null)").is_empty());
+    session.batch_execute("begin").unwrap();
+    column(&mut session, &call);
+    session.batch_execute("rollback").unwrap();
+    assert_eq!(contents(&mut superuser), before, "rolled back, they were never there");
+}
+
+#[test]
+fn ten_thousand_rows_are_written_in_one_call() {
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    let call = "select array_agg(w.id order by w.place)
+                  from public.queue_write_many('mail', array(select to_jsonb(i) from generate_series(1, 10000) i), null, null)
+                         with ordinality w (id, place)";
+    let ids = value(&mut session, call);
+    let by_payload = "select array_agg(id order by payload::integer) from public.queue";
+    assert!(value(&mut database.connect(), by_payload) == ids, "the ids in the order of the payloads");
+}
+
+#[test]
+fn every_argument_of_queue_write_many_is_checked() {
+    use Takes::{Items, OptionalInstant, OptionalText, Text};
+    let database = Database::new();
+    let mut session = database.connect_as("app_be");
+    arguments(
+        &mut session,
+        "queue_write_many",
+        &[
+            ("p_queue", "'mail'", Text(200)),
+            ("p_payloads", "'{1}'", Items("'1'::jsonb", &[])),
+            ("p_created_at", "'2026-01-01'", OptionalInstant),
+            ("p_correlation_id", "'c'", OptionalText(200)),
+        ],
+    );
+    let call = "select * from public.queue_write_many('mail', '{1,2,NULL}', null, null)";
+    refused(&mut session, call, "22004", "p_payloads[3] must not be NULL");
+    let call = r"select * from public.queue_write_many('mail', '{1}', null, E'a\u0007')";
+    refused(&mut session, call, "22023", "p_correlation_id");
 }

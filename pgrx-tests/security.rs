@@ -7,19 +7,22 @@ use postgres::Client;
 
 /// Every function: its arguments in a call that is accepted, and the roles that may make it. A new function fails these
 /// tests until it stands here.
-const DOORS: [(&str, &[&str], &str); 37] = [
+const DOORS: [(&str, &[&str], &str); 46] = [
     ("canonical_json", &["'{\"n\": 1.50}'"], "app_be operator"),
     ("event_bus_all_dead_letters", &["'10'"], "operator monitor"),
     ("event_bus_archive", &["'order.created__billing'", "'1'", "null"], "app_be operator"),
+    ("event_bus_archive_many", &["'order.created__billing'", "'{1}'", "'{1}'"], "app_be operator"),
     ("event_bus_bury", &["'order.created__billing'", "'2'", "'why'", "null"], "app_be operator"),
     ("event_bus_check", &[], "operator monitor"),
     ("event_bus_dead_letters", &["'order.created__billing'", "'10'"], "app_be operator"),
+    ("event_bus_extend", &["'order.created__billing'", "'1'", "'1'", "'60'"], "app_be operator"),
     ("event_bus_read", &["'order.created__billing'", "'0'", "'10'"], "app_be operator"),
     ("event_bus_record", &["'order.created__billing'"], "operator"),
     ("event_bus_repair", &[], "operator"),
     ("event_bus_requeue", &["'order.created__billing'", "'1'"], "app_be operator"),
     ("event_bus_send", &["'order.created'", "'{\"payload\": {\"dedupeKey\": \"d\"}}'"], "app_be operator"),
     ("event_bus_send", &["'e'", "'order.created'", "'{\"dedupeKey\": \"d\"}'", "'c'"], "app_be operator"),
+    ("event_bus_send_many", &["'order.created'", r#"'{"{\"payload\": {\"dedupeKey\": \"d\"}}"}'"#], "app_be operator"),
     ("event_bus_subscribe", &["'order.created'", "'shipping'"], "operator"),
     ("event_bus_sweep", &["'order.created__billing'", "'2026-01-01'", "'10'"], "operator"),
     ("event_bus_unsubscribe", &["'order.created'", "'order.created__billing'"], "operator"),
@@ -29,6 +32,7 @@ const DOORS: [(&str, &[&str], &str); 37] = [
     ("hfs_lite_revoke", &["'operator'"], ""),
     ("inbox_claim_client", &["'door'", "'2'", "'f'", "null"], "app_be operator"),
     ("inbox_claim_event", &["'door'", "'3'"], "app_be operator"),
+    ("inbox_claim_events", &["'door'", "'{4,5}'"], "app_be operator"),
     ("inbox_claim_request", &["'alice'", "'pay'", "'k'", "'{\"n\": 1.50}'", "null"], "app_be operator"),
     ("inbox_forget", &["'door'", "'1'"], "operator"),
     ("inbox_save_client_outcome", &["'door'", "'2'", "'{}'"], "app_be operator"),
@@ -36,14 +40,19 @@ const DOORS: [(&str, &[&str], &str); 37] = [
     ("inbox_sweep_events", &["'2026-01-01'", "'10'"], "operator"),
     ("job_advance", &["'00000000-0000-0000-0000-000000000000'", "'1'", "'step'", "null"], "app_be operator"),
     ("job_claim", &["'mail'", "'new'", "'w'", "'3000-01-01'", "'{}'", "null"], "app_be operator"),
+    ("job_claim_many", &["'mail'", "'{a,b}'", "'w'", "'3000-01-01'", "'{1,2}'", "null"], "app_be operator"),
     ("job_complete", &["'00000000-0000-0000-0000-000000000000'", "'1'", "null"], "app_be operator"),
+    ("job_complete_many", &["'{00000000-0000-0000-0000-000000000000}'", "'{1}'", "null"], "app_be operator"),
     ("job_fail", &["'00000000-0000-0000-0000-000000000000'", "'1'", "'why'", "null"], "app_be operator"),
+    ("job_fail_many", &["'{00000000-0000-0000-0000-000000000000}'", "'{1}'", "'{why}'", "null"], "app_be operator"),
+    ("job_heartbeat", &["'00000000-0000-0000-0000-000000000000'", "'1'", "'3000-01-01'", "null"], "app_be operator"),
     ("job_tick_claim", &["'daily'", "'2026-01-01 12:00+00'", "null"], "app_be operator"),
     ("jobs_sweep", &["'2026-01-01'", "'10'"], "operator"),
     ("queue_mark_sent", &["'{00000000-0000-0000-0000-000000000000}'", "null"], "app_be operator"),
     ("queue_sweep", &["'2026-01-01'", "'10'"], "operator"),
     ("queue_waiting", &["'10'"], "app_be operator"),
     ("queue_write", &["'q'", "'{}'", "null", "'c'"], "app_be operator"),
+    ("queue_write_many", &["'q'", "'{1,2}'", "null", "'c'"], "app_be operator"),
     ("request_fingerprint", &["'{}'"], "app_be operator"),
 ];
 const VIEWS: [&str; 3] = ["hfs_lite_dead_letters", "hfs_lite_jobs", "hfs_lite_outbox"];

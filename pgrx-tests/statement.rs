@@ -844,3 +844,54 @@ fn without_pgmq_and_without_cascade_postgresql_says_what_is_missing() {
     assert!(error.hint().unwrap().contains("CASCADE"), "{error:?}");
     assert!(try_rows(&mut owner, "create extension hfs_lite cascade").is_ok());
 }
+
+/// A plan is saved at the first call, when a table may be empty. Made for that, it must not read the whole table once it is large.
+#[test]
+fn calls_on_many_items_read_what_they_name_whatever_the_table_was_like_when_they_were_planned() {
+    let database = Database::new();
+    let mut superuser = database.connect();
+    superuser
+        .batch_execute(
+            "select event_bus_subscribe('order.created', 'billing');
+             alter table public.jobs set (autovacuum_enabled = off);
+             alter table pgmq.\"q_order.created__billing\" set (autovacuum_enabled = off)",
+        )
+        .unwrap();
+    let mut session = database.connect();
+    let calls = [
+        ("jobs", "job_claim_many('mail', '{k1,k2}', 'w', '2026-01-03', '{1,2}', '2026-01-02')"),
+        ("jobs", "job_complete_many(array(select uuid_of(i) from generate_series(3, 4) i), '{1,1}', null)"),
+        ("jobs", "job_fail_many(array(select uuid_of(i) from generate_series(5, 6) i), '{1,1}', '{a,b}', null)"),
+        ("q_order.created__billing", "event_bus_archive_many('order.created__billing', '{1,2}', '{0,0}')"),
+    ];
+    superuser
+        .batch_execute(
+            "create function public.uuid_of(i integer) returns uuid immutable language sql return
+               ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid",
+        )
+        .unwrap();
+    for (_, call) in calls {
+        rows(&mut session, &format!("select * from public.{call}"));
+    }
+    superuser
+        .batch_execute(
+            "delete from public.jobs;
+             insert into public.jobs (id, kind, job_key, status, fencing_token, payload, lease_expires_at, created_at, updated_at)
+             select uuid_of(i), 'mail', 'k' || i, 'running', 1, '{}', '2026-01-01', now(), now()
+               from generate_series(1, 20000) i;
+             insert into pgmq.\"q_order.created__billing\" (vt, message)
+             select now(), '{}' from generate_series(1, 20000)",
+        )
+        .unwrap();
+    for (table, call) in calls {
+        let read = format!(
+            "select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relname = '{table}'"
+        );
+        session.batch_execute("select pg_stat_force_next_flush()").unwrap();
+        let before: i64 = value(&mut session, &read).parse().unwrap();
+        assert_eq!(rows(&mut session, &format!("select * from public.{call}")).len(), 2, "{call}");
+        session.batch_execute("select pg_stat_force_next_flush()").unwrap();
+        let after: i64 = value(&mut session, &read).parse().unwrap();
+        assert!(after - before > 0 && after - before < 100, "{call} read {} rows", after - before);
+    }
+}

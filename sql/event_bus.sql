@@ -22,6 +22,14 @@ Answers one row with the number of queues it was sent to; 0 where none is bound.
 Errors: 22004 for a NULL id, name or payload, 22023 for a value that breaks these rules, 22001 for text over its width.
 Since 0.1.0.$$;
 
+alter function public.event_bus_send_many(text, jsonb[]) rows 1;
+comment on function public.event_bus_send_many(text, jsonb[]) is
+$$Sends many envelopes to every queue bound to a topic, in the caller's transaction; each as event_bus_send does. All of them are checked before any is sent, and a queue has them in the order in which they were passed.
+p_topic: letters, digits, '.', '_' and '-'; no '.' first, last or twice running; at most 255 characters. p_envelopes: at most 10,000, each as event_bus_send takes it.
+Answers one row with the number of queues that they were sent to; 0 where none is bound. No row: the array was empty. A bound queue whose table is gone is passed over with a warning (42P01).
+Errors: 22004 for NULL, also inside the array, 22023 for a topic or an envelope that breaks these rules, an array of more than one dimension or of more than 10,000 elements, 22001 for a topic over its width; a message names the element as p_envelopes[3], counted from 1.
+Since 0.3.0.$$;
+
 alter function public.event_bus_read(text, integer, integer) rows 10;
 comment on function public.event_bus_read(text, integer, integer) is
 $$Takes visible messages from a queue, those that became visible first, and hides them for a while. Commit it before handling them: a delivery that is rolled back is not counted, and a message that always fails would come back for ever.
@@ -37,6 +45,25 @@ p_queue: any queue that pgmq has. p_msg_id: the message's id. p_read_ct: the rea
 Answers one row with the message's id. No row: it is gone, or a later delivery holds it.
 Errors: 22004 for a NULL queue or id, 22023 for an empty name, 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
+
+alter function public.event_bus_archive_many(text, bigint[], integer[]) rows 100;
+-- Each item is a look by its key, and never a scan, whatever the planner thinks of how large the table is.
+alter function public.event_bus_archive_many(text, bigint[], integer[]) set enable_seqscan = off;
+alter function public.event_bus_archive_many(text, bigint[], integer[]) set enable_bitmapscan = off;
+comment on function public.event_bus_archive_many(text, bigint[], integer[]) is
+$$Ends many messages as handled in one call, each as event_bus_archive does: if this delivery still holds it.
+p_queue: any queue that pgmq has. p_msg_ids: the messages' ids, at most 10,000. p_read_cts: the read_ct of each one's delivery.
+Answers one row for each item, in their order: the message's id and a verdict. done: this call archived it. stale: a later delivery holds it. unknown: it is not in the queue (any more). Equal items have one verdict. What another call takes while this one waits for it may answer stale.
+Errors: 22004 for NULL, also inside an array, 22023 for an empty name, arrays of two lengths, of more than one dimension or of more than 10,000 elements; a message names the element as p_msg_ids[3], counted from 1. 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.3.0.$$;
+
+alter function public.event_bus_extend(text, bigint, integer, integer) rows 1;
+comment on function public.event_bus_extend(text, bigint, integer, integer) is
+$$Hides a message for longer, if this delivery still holds it; also where its timeout has ended and nobody has read it since. A message never becomes visible earlier by it.
+p_queue: any queue that pgmq has. p_msg_id: the message's id. p_read_ct: the read_ct of the delivery that works on it. p_vt: for how many seconds from now on, 0 or more.
+Answers one row with the message's id and vt (until when it is hidden now). No row: it is gone, or a later delivery holds it; the caller must stop.
+Errors: 22004 for NULL, 22023 for an empty name or a timeout below 0, 42704 for a queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+Since 0.3.0.$$;
 
 alter function public.event_bus_bury(text, bigint, text, integer) rows 1;
 comment on function public.event_bus_bury(text, bigint, text, integer) is

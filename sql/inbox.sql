@@ -33,6 +33,14 @@ Answers one row with the event id. No row: it was claimed before. A repeat durin
 Errors: 22004 for NULL, 22023 for an empty text, 22001 for text over its width, 40001 from PostgreSQL above READ COMMITTED.
 Since 0.1.0.$$;
 
+alter function public.inbox_claim_events(text, text[]) rows 100;
+comment on function public.inbox_claim_events(text, text[]) is
+$$Claims many deliveries of one source in one call, each as inbox_claim_event does. Claim them in the transaction that does the work, so that all of it is committed or none.
+p_source: the door they came in through, 1 to 200 characters. p_event_ids: the deliveries' ids, at most 10,000, each of 1 to 200 characters.
+Answers the ids of those that were not claimed before, in the order in which they were passed, each once however often it was passed. No row: all of them were claimed before. A repeat during another's open transaction waits for it, and claims if that was rolled back.
+Errors: 22004 for NULL, also inside the array, 22023 for an empty text, an array of more than one dimension or of more than 10,000 elements, 22001 for text over its width; a message names the element as p_event_ids[3], counted from 1. 40001 from PostgreSQL above READ COMMITTED.
+Since 0.3.0.$$;
+
 alter function public.inbox_claim_client(text, text, text, timestamptz) rows 1;
 comment on function public.inbox_claim_client(text, text, text, timestamptz) is
 $$Claims a client's request, or answers what is stored of it. The caller compares the fingerprints; inbox_claim_request does that itself.

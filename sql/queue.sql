@@ -15,7 +15,7 @@ create index queue_sent_idx on public.queue (sent_at) where sent_at is not null;
 alter table public.queue enable row level security, force row level security;
 
 comment on table public.queue is
-  'The outbox: rows written by queue_write in business transactions, and taken by a relay with queue_waiting and queue_mark_sent.';
+  'The outbox: rows written by queue_write and queue_write_many in business transactions, and taken by a relay with queue_waiting and queue_mark_sent.';
 comment on column public.queue.id is 'The row''s id; a relay passes it on, so that a receiver can tell a repeat.';
 comment on column public.queue.queue is 'Where the row is to be carried.';
 comment on column public.queue.payload is 'What is to be carried.';
@@ -29,6 +29,14 @@ p_queue: where it is to be carried, 1 to 200 characters. p_payload: what is to b
 Answers nothing.
 Errors: 22004 for a NULL queue or payload, 22023 for an empty text, a control character or an infinite instant, 22001 for text over its width.
 Since 0.1.0.$$;
+
+alter function public.queue_write_many(varchar, jsonb[], timestamptz, varchar) rows 100;
+comment on function public.queue_write_many(varchar, jsonb[], timestamptz, varchar) is
+$$Writes many rows into the outbox in one call, each as queue_write does. A relay takes them in the order in which they were passed.
+p_queue: where they are to be carried, 1 to 200 characters. p_payloads: what is to be carried, at most 10,000. p_created_at: the rows' instant; NULL means the database's clock. p_correlation_id: that of all of them: NULL, or 1 to 200 characters without control characters (Unicode's category Cc).
+Answers the ids of the rows, in the order of the payloads.
+Errors: 22004 for a NULL queue or payload, 22023 for an empty text, a control character, an infinite instant, an array of more than one dimension or of more than 10,000 elements, 22001 for text over its width; a message names the element as p_payloads[3], counted from 1.
+Since 0.3.0.$$;
 
 alter function public.queue_waiting(integer) rows 100;
 comment on function public.queue_waiting(integer) is

@@ -68,13 +68,15 @@ declare
     'inbox_pkey', 'job_ticks_pkey', 'jobs_job_key_key', 'jobs_pkey', 'jobs_status_idx', 'queue_pkey',
     'queue_sent_idx', 'queue_waiting_idx'];
   functions constant name[] := array[
-    'canonical_json', 'event_bus_all_dead_letters', 'event_bus_archive', 'event_bus_bury', 'event_bus_check',
-    'event_bus_dead_letters', 'event_bus_read', 'event_bus_record', 'event_bus_repair', 'event_bus_requeue',
-    'event_bus_send', 'event_bus_subscribe', 'event_bus_sweep', 'event_bus_unsubscribe', 'hfs_lite_age',
-    'hfs_lite_grant', 'hfs_lite_health', 'hfs_lite_revoke', 'inbox_claim_client', 'inbox_claim_event',
-    'inbox_claim_request', 'inbox_forget', 'inbox_save_client_outcome', 'inbox_sweep_clients', 'inbox_sweep_events',
-    'job_advance', 'job_claim', 'job_complete', 'job_fail', 'job_tick_claim', 'jobs_sweep', 'queue_mark_sent',
-    'queue_sweep', 'queue_waiting', 'queue_write', 'request_fingerprint'];
+    'canonical_json', 'event_bus_all_dead_letters', 'event_bus_archive', 'event_bus_archive_many', 'event_bus_bury',
+    'event_bus_check', 'event_bus_dead_letters', 'event_bus_extend', 'event_bus_read', 'event_bus_record',
+    'event_bus_repair', 'event_bus_requeue', 'event_bus_send', 'event_bus_send_many', 'event_bus_subscribe',
+    'event_bus_sweep', 'event_bus_unsubscribe', 'hfs_lite_age', 'hfs_lite_grant', 'hfs_lite_health',
+    'hfs_lite_revoke', 'inbox_claim_client', 'inbox_claim_event', 'inbox_claim_events', 'inbox_claim_request',
+    'inbox_forget', 'inbox_save_client_outcome', 'inbox_sweep_clients', 'inbox_sweep_events', 'job_advance',
+    'job_claim', 'job_claim_many', 'job_complete', 'job_complete_many', 'job_fail', 'job_fail_many', 'job_heartbeat',
+    'job_tick_claim', 'jobs_sweep', 'queue_mark_sent', 'queue_sweep', 'queue_waiting', 'queue_write',
+    'queue_write_many', 'request_fingerprint'];
   adopting constant boolean := coalesce(nullif(current_setting('hfs_lite.adopt', true), ''), 'off');
   in_the_way text;
   locked text;

@@ -86,7 +86,8 @@ fn hfs_lite_grant(p_role: Option<Name>, p_as: default!(Option<Text>, "'applicati
     let role = existing_role(c"hfs_lite_grant()", p_role);
     let kind = argument::non_empty("p_as", p_as);
     if !matches!(kind.as_str(), "application" | "operator" | "monitor") {
-        Error::NotAllowed { argument: "p_as", came: kind.as_str(), allowed: "application, operator, monitor" }.raise();
+        Error::NotAllowed { argument: "p_as".into(), came: kind.as_str(), allowed: "application, operator, monitor" }
+            .raise();
     }
     if let Some(barred) = BARRED.value([role.into()]).as_text() {
         Error::RoleBarred { role: role.as_str(), barred: barred.as_str() }.raise();

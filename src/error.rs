@@ -1,36 +1,43 @@
 //! Every error that hfs_lite raises: its SQLSTATE, message, detail and hint. PostgreSQL's and pgmq's own errors are not
 //! here; they pass through untouched.
 
+use crate::argument::Argument;
 use crate::statement::{self, CText};
 
-/// An error of ours. `argument` is the name that the caller knows; `came` is what the caller passed.
+/// An error of ours. `argument` is what the caller knows it by; `came` is what the caller passed.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 pub enum Error<'a> {
     #[error("{argument} must not be NULL")]
-    Null { argument: &'a str },
+    Null { argument: Argument },
     #[error("{argument} must not hold a NULL")]
-    NullElement { argument: &'a str },
+    NullElement { argument: Argument },
     #[error("{argument} must not be empty")]
-    Empty { argument: &'a str },
+    Empty { argument: Argument },
     #[error("{argument} is longer than {limit} characters")]
-    TooLong { argument: &'a str, limit: usize, length: usize },
+    TooLong { argument: Argument, limit: usize, length: usize },
     #[error("{argument} is not allowed: {}", Cut(.came))]
-    NotAllowed { argument: &'a str, came: &'a str, allowed: &'a str },
+    NotAllowed { argument: Argument, came: &'a str, allowed: &'a str },
     #[error("{argument} is out of range: {came}")]
-    OutOfRange { argument: &'a str, came: i64, allowed: &'a str },
+    OutOfRange { argument: Argument, came: i64, allowed: &'a str },
     #[error("{argument} must be a finite instant")]
-    NotFinite { argument: &'a str },
+    NotFinite { argument: Argument },
+    #[error("{argument} must be an array of one dimension")]
+    Dimensions { argument: Argument },
+    #[error("{argument} has more than {limit} elements")]
+    TooMany { argument: Argument, limit: usize, count: usize },
+    #[error("{argument} and {other} must be of one length")]
+    Lengths { argument: Argument, count: usize, other: Argument, others: usize },
     #[error("p_lease_end must be later than {now}")]
     LeaseEnded { now: &'a str },
     #[error("p_outcome must not be JSON null")]
     NullOutcome,
     /// `path` is where in the argument, as PostgreSQL writes a path: `{payload,dedupeKey}`.
     #[error("{argument}{} {rule}; {}", Path(.path), Came(.came))]
-    Part { argument: &'a str, path: &'a str, rule: &'a str, came: Option<&'a str> },
+    Part { argument: Argument, path: &'a str, rule: &'a str, came: Option<&'a str> },
     #[error("p_topic {} and p_consumer {} make a queue name of {length} characters, {} at most", Cut(.topic), Cut(.consumer), QUEUE_NAME)]
     QueueNameTooLong { topic: &'a str, consumer: &'a str, length: usize },
     #[error("a number in {argument} is larger than a double can hold: {}", Cut(.number))]
-    NumberTooLarge { argument: &'a str, number: &'a str },
+    NumberTooLarge { argument: Argument, number: &'a str },
     #[error("p_queue names no queue: {}", Cut(.queue))]
     NoQueue { queue: &'a str },
     #[error("p_queue has no dead-letter queue: {}", Cut(.queue))]
@@ -58,6 +65,9 @@ impl Error<'_> {
             | Error::NotAllowed { .. }
             | Error::OutOfRange { .. }
             | Error::NotFinite { .. }
+            | Error::Dimensions { .. }
+            | Error::TooMany { .. }
+            | Error::Lengths { .. }
             | Error::LeaseEnded { .. }
             | Error::NullOutcome
             | Error::Part { .. }
@@ -77,6 +87,10 @@ impl Error<'_> {
         match self {
             Error::TooLong { length, .. } => Some(format!("It has {length} characters.")),
             Error::NotAllowed { came, .. } => Some(format!("It has {} characters.", came.chars().count())),
+            Error::TooMany { count, .. } => Some(format!("It has {count} elements.")),
+            Error::Lengths { argument, count, other, others } => {
+                Some(format!("{argument} has {count} elements, {other} has {others}."))
+            }
             Error::KeyReused { inbox_source, .. } => {
                 Some(format!("The receipt of source {} holds another request's fingerprint.", Cut(&inbox_source)))
             }
@@ -93,6 +107,9 @@ impl Error<'_> {
             Error::NotAllowed { allowed, .. } => format!("Allowed: {allowed}."),
             Error::OutOfRange { allowed, .. } => format!("Allowed: {allowed}."),
             Error::NotFinite { .. } => "Pass an instant that is neither infinity nor -infinity.".into(),
+            Error::Dimensions { .. } => "Pass a plain array, as in '{a,b}'.".into(),
+            Error::TooMany { limit, .. } => format!("Make several calls, of at most {limit} items each."),
+            Error::Lengths { .. } => "Pass one element of each for every item.".into(),
             Error::LeaseEnded { .. } => {
                 "Let the lease end after p_now, or after the database's clock where p_now is NULL.".into()
             }

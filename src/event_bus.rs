@@ -3,14 +3,14 @@
 //!
 //! The statements name pgmq's columns and never its types: an update of pgmq drops its types with CASCADE.
 
-use crate::argument::{self, NAME, NO_CONTROLS, ROUTING_KEY};
+use crate::argument::{self, Argument, NAME, NO_CONTROLS, ROUTING_KEY};
 use crate::error::{self, Error};
 use crate::statement::index::{Direction, Index, Key, Locked};
 use crate::statement::{
-    Call, Characters, Column, Field, Fields, Instant, Jsonb, Object, Queue, QueueStatement, Saved, Statement,
-    TableIterator, Text, Varchar, refuse_read_only,
+    Array, Bigints, Call, Characters, Column, Field, Fields, Instant, Integers, Jsonb, Jsonbs, Object, Queue,
+    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, refuse_read_only,
 };
-use pgrx::pg_sys::{INT4OID, INT8OID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
+use pgrx::pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBARRAYOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
 
 // Every binding by its head: a literal one's is the topic itself, a wildcard's what stands before its first wildcard, and `*`.
@@ -47,6 +47,12 @@ static TABLE: Statement =
 static SEND: QueueStatement =
     QueueStatement::new("insert into {queue} (vt, message) values ($1, $2)", &[TIMESTAMPTZOID, JSONBOID]);
 
+static SEND_MANY: QueueStatement = QueueStatement::new(
+    "insert into {queue} (vt, message)
+     select $1, i.message from unnest($2) with ordinality i (message, place) order by i.place",
+    &[TIMESTAMPTZOID, JSONBARRAYOID],
+);
+
 // The instant is a parameter: a volatile clock_timestamp() could not be an index condition. The array is computed once,
 // whatever the plan, so never more than the limit are taken.
 static READ: QueueStatement = QueueStatement::new(
@@ -75,6 +81,33 @@ static ARCHIVE: QueueStatement = QueueStatement::new(
      insert into {archive} (msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message, headers)
      select msg_id, read_ct, enqueued_at, last_read_at, $3, vt, message, headers from gone
      returning msg_id",
+    &[INT8OID, INT4OID, TIMESTAMPTZOID],
+);
+
+// The messages that their deliveries still hold are locked in the order of their ids: two calls that name the same ones wait for
+// each other and never deadlock. A refused item locks nothing. The IN is hashed, and the scalar subquery
+// is a look into the primary key, whatever the planner thinks of how many items there are.
+static ARCHIVE_MANY: QueueStatement = QueueStatement::new(
+    "with gone as (
+       delete from {queue} where msg_id = any (array(
+         select h.msg_id
+           from (select distinct u.msg_id, u.read_ct from unnest($1, $2) u (msg_id, read_ct) order by 1, 2) i
+          cross join lateral (
+            select q.msg_id from {queue} q where q.msg_id = i.msg_id and q.read_ct = i.read_ct for update) h))
+       returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers),
+     kept as (
+       insert into {archive} (msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message, headers)
+       select msg_id, read_ct, enqueued_at, last_read_at, $3, vt, message, headers from gone)
+     select i.msg_id, case when (i.msg_id, i.read_ct) in (select g.msg_id, g.read_ct from gone g) then 'done'
+                           else coalesce((select 'stale' from {queue} s where s.msg_id = i.msg_id), 'unknown') end
+       from unnest($1, $2) with ordinality i (msg_id, read_ct, place)
+      order by i.place",
+    &[INT8ARRAYOID, INT4ARRAYOID, TIMESTAMPTZOID],
+);
+
+// One that was overtaken by a later one shortens nothing.
+static EXTEND: QueueStatement = QueueStatement::new(
+    "update {queue} set vt = greatest(vt, $3) where msg_id = $1 and read_ct = $2 returning msg_id, vt",
     &[INT8OID, INT4OID, TIMESTAMPTZOID],
 );
 
@@ -218,7 +251,7 @@ fn event_bus_send_envelope(
 ) -> TableIterator<'static, (name!(queues, i32),)> {
     let topic = argument::topic("p_topic", p_topic);
     let envelope = argument::required("p_envelope", p_envelope).in_memory();
-    check_envelope(topic.as_str(), envelope);
+    check_envelope("p_envelope".into(), topic.as_str(), envelope);
     send(topic, envelope, call)
 }
 
@@ -245,7 +278,7 @@ fn event_bus_send(
     let event_id = argument::text("p_event_id", p_event_id, NAME);
     let topic = argument::topic("p_event_name", p_event_name);
     let payload = argument::required("p_payload", p_payload).in_memory();
-    Part { argument: "p_payload", value: payload }.check_payload("{}", payload.as_object());
+    Part { argument: "p_payload".into(), value: payload }.check_payload("{}", payload.as_object());
     let correlation_id = argument::correlation_id("p_correlation_id", p_correlation_id);
     let mut envelope = Object::new();
     envelope.string("eventId", event_id.as_str());
@@ -257,9 +290,47 @@ fn event_bus_send(
     send(topic, envelope.done(), call)
 }
 
+/// Sends many envelopes to every queue bound to a topic, in the caller's transaction; each as event_bus_send does. All of
+/// them are checked before any is sent, and a queue has them in the order in which they were passed.
+///
+/// p_topic: letters, digits, '.', '_' and '-'; no '.' first, last or twice running; at most 255 characters.
+/// p_envelopes: at most 10,000, each as event_bus_send takes it.
+/// Answers one row with the number of queues that they were sent to; 0 where none is bound. No row: the array was empty.
+/// A bound queue whose table is gone is passed over with a warning (42P01).
+/// Errors: 22004 for NULL, also inside the array, 22023 for a topic or an envelope that breaks these rules, an array of
+/// more than one dimension or of more than 10,000 elements, 22001 for a topic over its width; a message names the element
+/// as p_envelopes[3], counted from 1.
+/// Since 0.3.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_send_many(
+    p_topic: Option<Text>,
+    p_envelopes: Option<Jsonbs>,
+    call: Call,
+) -> TableIterator<'static, (name!(queues, i32),)> {
+    let topic = argument::topic("p_topic", p_topic);
+    let envelopes = argument::each("p_envelopes", p_envelopes, |element, envelope| {
+        check_envelope(element, topic.as_str(), argument::required(element, envelope).in_memory());
+    });
+    refuse_read_only(c"event_bus_send_many()");
+    if envelopes.count() > 0 {
+        let now = Instant::now();
+        let queues = to_bound_queues(topic, |queue| SEND_MANY.on(queue).run([now.into(), envelopes.into()]));
+        call.row([queues.into()]);
+    }
+    call.done()
+}
+
 fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (name!(queues, i32),)> {
     refuse_read_only(c"event_bus_send()");
     let now = Instant::now();
+    let queues = to_bound_queues(topic, |queue| SEND.on(queue).run([now.into(), envelope.into()]));
+    call.row([queues.into()]);
+    call.done()
+}
+
+/// Does the same to every queue that is bound to a topic; how many they were.
+fn to_bound_queues(topic: Text, send: impl Fn(Queue) -> u64) -> i32 {
     let names = match bound_by_head(topic) {
         Some(names) => names,
         None => ROUTE.column([topic.into()]),
@@ -268,15 +339,14 @@ fn send(topic: Text, envelope: Jsonb, call: Call) -> TableIterator<'static, (nam
     for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
             Some(queue) => {
-                SEND.on(queue).run([now.into(), envelope.into()]);
+                send(queue);
                 queues += 1;
             }
             // One subscriber's broken queue must not fail every publisher's business.
             None => error::warn_queue_without_table(name.as_str()),
         }
     }
-    call.row([queues.into()]);
-    call.done()
+    queues
 }
 
 /// The queues bound to a topic, each once, in the order of their names; None where the index can't say.
@@ -322,8 +392,8 @@ fn may_match(pattern: &str, topic: &str) -> bool {
 }
 
 /// Checks an envelope; fields that the contract does not name pass untouched.
-fn check_envelope(topic: &str, envelope: Jsonb) {
-    let part = Part { argument: "p_envelope", value: envelope };
+fn check_envelope(argument: Argument, topic: &str, envelope: Jsonb) {
+    let part = Part { argument, value: envelope };
     let Some(fields) = envelope.as_object() else { part.refuse("{}", "must be a JSON object") };
     match fields.get("payload") {
         Field::Object(payload) => part.check_payload("{payload}", Some(payload)),
@@ -345,8 +415,8 @@ fn check_envelope(topic: &str, envelope: Jsonb) {
             Field::Missing => {}
             Field::String(id) if !id.is_empty() && at_most(id, NAME) => {
                 if id.contains(char::is_control) {
-                    let allowed = NO_CONTROLS;
-                    Error::NotAllowed { argument: "p_envelope, metadata.correlationId", came: id, allowed }.raise();
+                    let argument = argument.part(", metadata.correlationId");
+                    Error::NotAllowed { argument, came: id, allowed: NO_CONTROLS }.raise();
                 }
             }
             _ => {
@@ -364,7 +434,7 @@ fn at_most(text: &str, characters: usize) -> bool {
 /// A JSON argument, for errors about a part of it.
 #[derive(Clone, Copy)]
 struct Part {
-    argument: &'static str,
+    argument: Argument,
     value: Jsonb,
 }
 
@@ -417,14 +487,18 @@ fn event_bus_read(
     ),
 > {
     let queue = existing_queue(p_queue);
-    let hidden_for = argument::visibility_timeout("p_vt", p_vt);
-    let quantity = argument::batch("p_qty", p_qty);
     let now = Instant::now();
-    let until = Instant(now.0 + i64::from(hidden_for) * 1_000_000);
+    let until = hidden_until(now, p_vt);
+    let quantity = argument::batch("p_qty", p_qty);
     match quantity {
         1 => call.answer(READ_ONE.on(queue), [now.into(), until.into()]),
         _ => call.answer(READ.on(queue), [now.into(), until.into(), quantity.into()]),
     }
+}
+
+/// Until when a visibility timeout hides a message.
+fn hidden_until(now: Instant, timeout: Option<i32>) -> Instant {
+    now.plus(i64::from(argument::visibility_timeout("p_vt", timeout)) * 1_000_000)
 }
 
 /// Ends a message as handled: out of the queue, into its archive, in one atomic move.
@@ -446,6 +520,58 @@ fn event_bus_archive(
     let queue = existing_queue(p_queue);
     let msg_id = argument::required("p_msg_id", p_msg_id);
     call.answer(ARCHIVE.on(queue), [msg_id.into(), p_read_ct.into(), Instant::now().into()])
+}
+
+/// Ends many messages as handled in one call, each as event_bus_archive does: if this delivery still holds it.
+///
+/// p_queue: any queue that pgmq has. p_msg_ids: the messages' ids, at most 10,000. p_read_cts: the read_ct of each one's
+/// delivery.
+/// Answers one row for each item, in their order: the message's id and a verdict. done: this call archived it. stale: a
+/// later delivery holds it. unknown: it is not in the queue (any more). Equal items have one verdict. What another
+/// call takes while this one waits for it may answer stale.
+/// Errors: 22004 for NULL, also inside an array, 22023 for an empty name, arrays of two lengths, of more than one
+/// dimension or of more than 10,000 elements; a message names the element as p_msg_ids[3], counted from 1. 42704 for a
+/// queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.3.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_archive_many(
+    p_queue: Option<Text>,
+    p_msg_ids: Option<Bigints>,
+    p_read_cts: Option<Integers>,
+    call: Call,
+) -> TableIterator<'static, (name!(msg_id, i64), name!(verdict, Text))> {
+    let queue = existing_queue(p_queue);
+    let msg_ids = argument::each("p_msg_ids", p_msg_ids, argument::required);
+    let read_cts = argument::each("p_read_cts", p_read_cts, argument::required);
+    argument::same_length("p_read_cts", read_cts, "p_msg_ids", msg_ids);
+    call.answer(ARCHIVE_MANY.on(queue), [msg_ids.into(), read_cts.into(), Instant::now().into()])
+}
+
+/// Hides a message for longer, if this delivery still holds it; also where its timeout has ended and nobody has read it
+/// since. A message never becomes visible earlier by it.
+///
+/// p_queue: any queue that pgmq has. p_msg_id: the message's id. p_read_ct: the read_ct of the delivery that works on it.
+/// p_vt: for how many seconds from now on, 0 or more.
+/// Answers one row with the message's id and vt (until when it is hidden now). No row: it is gone, or a later delivery
+/// holds it; the caller must stop.
+/// Errors: 22004 for NULL, 22023 for an empty name or a timeout below 0, 42704 for a queue that does not exist, 40001
+/// from PostgreSQL above READ COMMITTED.
+/// Since 0.3.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn event_bus_extend(
+    p_queue: Option<Text>,
+    p_msg_id: Option<i64>,
+    p_read_ct: Option<i32>,
+    p_vt: Option<i32>,
+    call: Call,
+) -> TableIterator<'static, (name!(msg_id, i64), name!(vt, Instant))> {
+    let queue = existing_queue(p_queue);
+    let msg_id = argument::required("p_msg_id", p_msg_id);
+    let read_ct = argument::required("p_read_ct", p_read_ct);
+    let until = hidden_until(Instant::now(), p_vt);
+    call.answer(EXTEND.on(queue), [msg_id.into(), read_ct.into(), until.into()])
 }
 
 /// Moves a message into the dead-letter queue `<queue>__dead`, with its headers, in one atomic move; twice, or by

@@ -17,7 +17,7 @@ use pgrx::prelude::*;
 fn canonical_json(p_value: Jsonb) -> Text {
     match canonical(p_value.as_json()) {
         Ok(canonical) => Text::new(&canonical),
-        Err(TooLarge(number)) => Error::NumberTooLarge { argument: "p_value", number }.raise(),
+        Err(TooLarge(number)) => Error::NumberTooLarge { argument: "p_value".into(), number }.raise(),
     }
 }
 
@@ -38,6 +38,6 @@ fn request_fingerprint(p_request: Jsonb) -> Varchar {
 pub fn fingerprint_of(argument: &'static str, request: Jsonb) -> Varchar {
     match fingerprint(request.as_json()) {
         Ok(fingerprint) => Varchar::new(&fingerprint),
-        Err(TooLarge(number)) => Error::NumberTooLarge { argument, number }.raise(),
+        Err(TooLarge(number)) => Error::NumberTooLarge { argument: argument.into(), number }.raise(),
     }
 }

@@ -8,9 +8,9 @@ use crate::argument::{self, NAME};
 use crate::error::Error;
 use crate::fingerprint::fingerprint_of;
 use crate::statement::{
-    Call, Characters, Instant, Jsonb, Saved, Statement, TableIterator, Text, Varchar, snapshot_is_kept,
+    Call, Characters, Instant, Jsonb, Saved, Statement, TableIterator, Text, Texts, Varchar, snapshot_is_kept,
 };
-use pgrx::pg_sys::{INT4OID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
+use pgrx::pg_sys::{INT4OID, JSONBOID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
 
 static CLAIM_EVENT: Statement = Statement::new(
@@ -18,6 +18,21 @@ static CLAIM_EVENT: Statement = Statement::new(
       on conflict (source, event_id) do nothing
       returning event_id::text",
     &[TEXTOID, TEXTOID, TIMESTAMPTZOID],
+);
+
+// In one order, so that two calls that name the same deliveries wait for each other and never deadlock.
+static CLAIM_EVENTS: Statement = Statement::new(
+    c"with claimed as (
+        insert into public.inbox (source, event_id, claimed_at)
+        select distinct $1, i.event_id, $3 from unnest($2) i (event_id) order by i.event_id
+        on conflict (source, event_id) do nothing
+        returning event_id)
+      select i.event_id
+        from (select u.event_id, min(u.place) from unnest($2) with ordinality u (event_id, place) group by u.event_id)
+               i (event_id, place)
+       where i.event_id in (select c.event_id from claimed c)
+       order by i.place",
+    &[TEXTOID, TEXTARRAYOID, TIMESTAMPTZOID],
 );
 
 static CLAIM_CLIENT: Statement = Statement::new(
@@ -54,6 +69,15 @@ static IS_OTHER_REQUEST: Statement = Statement::new(
 // A row that is gone since the snapshot cannot be locked: PostgreSQL's 40001.
 static CHECK_ALONE: Statement =
     Statement::new(c"select from public.inbox where source = $1 and event_id = $2 for key share", &[TEXTOID, TEXTOID]);
+
+// Of many: only where two rows are seen, so that a repeat is not locked.
+static CHECK_ALONE_MANY: Statement = Statement::new(
+    c"select from public.inbox i
+       where i.source = $1 and i.event_id = any ($2)
+         and (select count(*) from public.inbox s where s.source = i.source and s.event_id = i.event_id) > 1
+         for key share",
+    &[TEXTOID, TEXTARRAYOID],
+);
 
 static SAVE_OUTCOME: Statement = Statement::new(
     c"update public.inbox set outcome = $3
@@ -119,6 +143,33 @@ fn inbox_claim_event(
     call.done()
 }
 
+/// Claims many deliveries of one source in one call, each as inbox_claim_event does. Claim them in the transaction that
+/// does the work, so that all of it is committed or none.
+///
+/// p_source: the door they came in through, 1 to 200 characters. p_event_ids: the deliveries' ids, at most 10,000, each
+/// of 1 to 200 characters.
+/// Answers the ids of those that were not claimed before, in the order in which they were passed, each once however
+/// often it was passed. No row: all of them were claimed before. A repeat during another's open transaction waits for
+/// it, and claims if that was rolled back.
+/// Errors: 22004 for NULL, also inside the array, 22023 for an empty text, an array of more than one dimension or of
+/// more than 10,000 elements, 22001 for text over its width; a message names the element as p_event_ids[3], counted from
+/// 1. 40001 from PostgreSQL above READ COMMITTED.
+/// Since 0.3.0.
+#[pg_extern(volatile, security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn inbox_claim_events(
+    p_source: Option<Text>,
+    p_event_ids: Option<Texts>,
+    call: Call,
+) -> TableIterator<'static, (name!(event_id, Text),)> {
+    let source = argument::text("p_source", p_source, NAME);
+    let event_ids = argument::each("p_event_ids", p_event_ids, |id, value| argument::text(id, value, NAME));
+    if CLAIM_EVENTS.rows(call, [source.into(), event_ids.into(), Instant::now().into()]) > 0 && snapshot_is_kept() {
+        CHECK_ALONE_MANY.run([source.into(), event_ids.into()]);
+    }
+    call.done()
+}
+
 /// Claims a client's request, or answers what is stored of it. The caller compares the fingerprints;
 /// inbox_claim_request does that itself.
 ///
@@ -144,7 +195,7 @@ fn inbox_claim_client(
     let source = argument::text("p_source", p_source, NAME);
     let event_id = argument::text("p_event_id", p_event_id, NAME);
     let fingerprint = argument::text("p_request_fingerprint", p_request_fingerprint, FINGERPRINT);
-    let now = argument::instant_or_now("p_now", p_now);
+    let now = argument::now("p_now", p_now);
     for _ in 0..CLAIM_ROUNDS {
         if CLAIM_CLIENT.rows(call, [source.into(), event_id.into(), fingerprint.into(), now.into()]) > 0 {
             check_alone(source, event_id);
@@ -190,7 +241,7 @@ fn inbox_claim_request(
     let source = argument::text("client:<p_principal_id>:<p_operation>", Some(source), NAME);
     let key = argument::text("p_idempotency_key", p_idempotency_key, NAME);
     let request = argument::required("p_request", p_request);
-    let now = argument::instant_or_now("p_now", p_now);
+    let now = argument::now("p_now", p_now);
     let fingerprint = fingerprint_of("p_request", request);
     let same = [source.into(), key.into(), fingerprint.into()];
     for _ in 0..CLAIM_ROUNDS {
@@ -221,7 +272,8 @@ fn check_alone(source: Text, event_id: Text) {
 fn part_of_source(argument: &'static str, part: Option<Text>) -> Text {
     let part = argument::text(argument, part, NAME);
     if part.as_str().contains(':') {
-        Error::NotAllowed { argument, came: part.as_str(), allowed: "characters other than ':'" }.raise();
+        Error::NotAllowed { argument: argument.into(), came: part.as_str(), allowed: "characters other than ':'" }
+            .raise();
     }
     part
 }

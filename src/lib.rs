@@ -40,19 +40,31 @@ extension_sql_file!("../sql/requirements.sql", bootstrap);
 extension_sql_file!(
     "../sql/jobs.sql",
     name = "jobs",
-    requires = [jobs::job_claim, jobs::job_advance, jobs::job_complete, jobs::job_fail, jobs::jobs_sweep]
+    requires = [
+        jobs::job_claim,
+        jobs::job_claim_many,
+        jobs::job_heartbeat,
+        jobs::job_advance,
+        jobs::job_complete,
+        jobs::job_fail,
+        jobs::job_complete_many,
+        jobs::job_fail_many,
+        jobs::jobs_sweep
+    ]
 );
 extension_sql_file!("../sql/ticks.sql", name = "ticks", requires = [ticks::job_tick_claim]);
 extension_sql_file!(
     "../sql/queue.sql",
     name = "queue",
-    requires = [queue::queue_write, queue::queue_waiting, queue::queue_mark_sent, queue::queue_sweep]
+    requires =
+        [queue::queue_write, queue::queue_write_many, queue::queue_waiting, queue::queue_mark_sent, queue::queue_sweep]
 );
 extension_sql_file!(
     "../sql/inbox.sql",
     name = "inbox",
     requires = [
         inbox::inbox_claim_event,
+        inbox::inbox_claim_events,
         inbox::inbox_claim_client,
         inbox::inbox_claim_request,
         inbox::inbox_save_client_outcome,
@@ -72,8 +84,11 @@ extension_sql_file!(
     requires = [
         event_bus::event_bus_send_envelope,
         event_bus::event_bus_send,
+        event_bus::event_bus_send_many,
         event_bus::event_bus_read,
         event_bus::event_bus_archive,
+        event_bus::event_bus_archive_many,
+        event_bus::event_bus_extend,
         event_bus::event_bus_bury,
         event_bus::event_bus_dead_letters,
         event_bus::event_bus_all_dead_letters,

@@ -3,7 +3,7 @@
 
 use crate::statement::server;
 use pgrx::datum::Interval;
-use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use pgrx::prelude::*;
 use std::ffi::{CStr, CString};
 use std::time::Duration;
@@ -13,6 +13,19 @@ pub type Text = GucSetting<Option<CString>>;
 
 // Taking over tables changes what is somebody else's: never without being asked for.
 static ADOPT: GucSetting<bool> = GucSetting::<bool>::new(false);
+
+/// Whose clock says what has expired.
+#[derive(Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum Clock {
+    #[name = c"caller"]
+    Caller,
+    #[name = c"database"]
+    Database,
+}
+
+// The caller's, as it was before there was a choice. Of the whole server and nobody's to change in a session: a lease holds
+// only where all who ask for it go by one clock.
+static CLOCK: GucSetting<Clock> = GucSetting::<Clock>::new(Clock::Caller);
 
 // None: an operator who preloads the library for another reason must not lose rows by it.
 static SWEEP_DATABASES: Text = Text::new(Some(c""));
@@ -37,6 +50,14 @@ pub fn define() {
         c"Only a superuser can set it.",
         &ADOPT,
         GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"hfs_lite.clock",
+        c"Whose clock decides what has expired: the caller's p_now, or the database's.",
+        c"With database, p_now only says how long a lease is meant to last: p_lease_end - p_now.",
+        &CLOCK,
+        GucContext::Sighup,
         GucFlags::default(),
     );
     GucRegistry::define_string_guc(
@@ -89,6 +110,11 @@ pub fn define() {
         &RETAIN_EVENT_BUS,
     );
     server::reserve_prefix(c"hfs_lite");
+}
+
+/// Whose clock says what has expired.
+pub fn clock() -> Clock {
+    CLOCK.get()
 }
 
 /// The names of the databases that are swept.

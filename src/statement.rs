@@ -86,6 +86,25 @@ unsafe extern "C-unwind" {
     fn pg_detoast_datum_packed(datum: *mut pg_sys::varlena) -> *mut pg_sys::varlena;
     fn cstring_to_text_with_len(s: *const c_char, length: c_int) -> *mut pg_sys::text;
     fn array_contains_nulls(array: *mut pg_sys::ArrayType) -> bool;
+    fn ArrayGetNItems(dimensions: c_int, sizes: *const c_int) -> c_int;
+    fn deconstruct_array(
+        array: *mut pg_sys::ArrayType,
+        kind: Oid,
+        length: c_int,
+        by_value: bool,
+        align: c_char,
+        elements: *mut *mut Datum,
+        nulls: *mut *mut bool,
+        count: *mut c_int,
+    );
+    fn construct_array(
+        elements: *const Datum,
+        count: c_int,
+        kind: Oid,
+        length: c_int,
+        by_value: bool,
+        align: c_char,
+    ) -> *mut pg_sys::ArrayType;
     fn JsonbToCString(out: *mut c_void, jsonb: *const c_char, estimate: c_int) -> *mut c_char;
     fn getKeyJsonValueFromContainer(
         container: *const c_char,
@@ -810,6 +829,11 @@ by_datum! {
     Jsonb = "jsonb";
     Uuid = "uuid";
     Uuids = "uuid[]";
+    Bigints = "bigint[]";
+    Integers = "integer[]";
+    Texts = "text[]";
+    Varchars = "varchar[]";
+    Jsonbs = "jsonb[]";
 }
 
 /// An instant, in microseconds since 2000-01-01 UTC, as PostgreSQL counts them.
@@ -823,6 +847,17 @@ impl Instant {
     pub fn now() -> Self {
         // SAFETY: reads the clock.
         Instant(unsafe { GetCurrentTimestamp() })
+    }
+
+    /// How long it is until a later instant, in microseconds.
+    pub fn until(self, later: Instant) -> i64 {
+        later.0.saturating_sub(self.0)
+    }
+
+    /// The instant so many microseconds later, or the last one that PostgreSQL knows.
+    pub fn plus(self, microseconds: i64) -> Instant {
+        const LAST: i64 = 9_223_371_331_199_999_999;
+        Instant(self.0.saturating_add(microseconds).min(LAST))
     }
 
     /// Neither `infinity` nor `-infinity`, which are the two ends of the count.
@@ -844,6 +879,115 @@ impl FromDatum for Instant {
 unsafe impl<'fcx> ArgAbi<'fcx> for Instant {
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
         Instant(unsafe { arg.unbox_arg_using_from_datum::<i64>() }.unwrap_or_default())
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arrays
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// An argument that is an array.
+pub trait Array: Copy {
+    type Element: FromDatum;
+    /// How PostgreSQL lays its elements out: type, length, whether by value, alignment.
+    #[doc(hidden)]
+    const LAYOUT: (Oid, c_int, bool, u8);
+
+    #[doc(hidden)]
+    fn datum(self) -> Datum;
+
+    /// How many dimensions it has; an empty array has none.
+    fn dimensions(self) -> c_int {
+        // SAFETY: the datum is an array.
+        unsafe { (*in_memory(self)).ndim }
+    }
+
+    /// How many elements it holds.
+    fn count(self) -> usize {
+        // SAFETY: the datum is an array; behind its head stands the size of each dimension.
+        unsafe {
+            let array = in_memory(self);
+            ArrayGetNItems((*array).ndim, array.add(1).cast()) as usize
+        }
+    }
+
+    /// Its elements, taken apart once.
+    fn elements(self) -> Elements<Self::Element> {
+        let (kind, length, by_value, align) = Self::LAYOUT;
+        let (mut datums, mut nulls, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
+        // SAFETY: the datum is an array of this type.
+        unsafe {
+            let array = in_memory(self);
+            deconstruct_array(array, kind, length, by_value, align as c_char, &mut datums, &mut nulls, &mut count);
+        }
+        Elements { datums, nulls, count: count as usize, kind, of: PhantomData }
+    }
+}
+
+/// SAFETY: the datum of an array is one.
+unsafe fn in_memory(array: impl Array) -> *mut pg_sys::ArrayType {
+    unsafe { pg_detoast_datum(array.datum().cast_mut_ptr()).cast() }
+}
+
+/// The elements of an array, in PostgreSQL's memory.
+#[derive(Clone, Copy)]
+pub struct Elements<T> {
+    datums: *const Datum,
+    nulls: *const bool,
+    count: usize,
+    kind: Oid,
+    of: PhantomData<T>,
+}
+
+impl<T: FromDatum> Elements<T> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The element at a place, counted from 0; nothing where it is NULL, or past the last one.
+    pub fn get(&self, place: usize) -> Option<T> {
+        if place >= self.count {
+            return None;
+        }
+        // SAFETY: `count` of each were written there, of a type that T is made of.
+        unsafe { T::from_polymorphic_datum(*self.datums.add(place), *self.nulls.add(place), self.kind) }
+    }
+}
+
+macro_rules! arrays {
+    ($($array:ident of $element:ident: $layout:expr;)*) => {$(
+        impl Array for $array {
+            type Element = $element;
+            const LAYOUT: (Oid, c_int, bool, u8) = $layout;
+
+            fn datum(self) -> Datum {
+                self.0
+            }
+        }
+    )*};
+}
+arrays! {
+    Uuids of Uuid: (pg_sys::UUIDOID, 16, false, pg_sys::TYPALIGN_CHAR);
+    Bigints of i64: (pg_sys::INT8OID, 8, true, pg_sys::TYPALIGN_DOUBLE);
+    Integers of i32: (pg_sys::INT4OID, 4, true, pg_sys::TYPALIGN_INT);
+    Texts of Text: (pg_sys::TEXTOID, -1, false, pg_sys::TYPALIGN_INT);
+    Varchars of Varchar: (pg_sys::VARCHAROID, -1, false, pg_sys::TYPALIGN_INT);
+    Jsonbs of Jsonb: (pg_sys::JSONBOID, -1, false, pg_sys::TYPALIGN_INT);
+}
+
+impl Uuids {
+    /// So many new ids of version 7, in the order in which they grow.
+    pub fn new(count: usize) -> Uuids {
+        let (kind, length, by_value, align) = Uuids::LAYOUT;
+        // SAFETY: room for `count` datums, all of which are written; PostgreSQL copies what they lead to.
+        unsafe {
+            let ids = palloc(count.max(1) * size_of::<Datum>()).cast::<Datum>();
+            for place in 0..count {
+                ids.add(place).write(Uuid::new().0);
+            }
+            Uuids(Datum::from(construct_array(ids, count as c_int, kind, length, by_value, align as c_char)))
+        }
     }
 }
 

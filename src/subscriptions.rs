@@ -167,14 +167,14 @@ fn event_bus_subscribe(
     if !is_words(topic.as_str(), ".-_") {
         let allowed = "words of a-z and 0-9, a letter first, joined by single '.', '_' or '-'; with the consumer's name and \
                        the '__' between them at most 41 characters";
-        Error::NotAllowed { argument: "p_topic", came: topic.as_str(), allowed }.raise();
+        Error::NotAllowed { argument: "p_topic".into(), came: topic.as_str(), allowed }.raise();
     }
     let consumer = argument::non_empty("p_consumer", p_consumer);
     let name = consumer.as_str();
     if !is_words(name, "-_") || name == "dead" || PGMQS_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
         let allowed = "words of a-z and 0-9, a letter first, joined by single '_' or '-'; not 'dead', and not ending in \
                        _vt_idx, _pkey or _msg_id_seq; with the topic and the '__' between them at most 41 characters";
-        Error::NotAllowed { argument: "p_consumer", came: name, allowed }.raise();
+        Error::NotAllowed { argument: "p_consumer".into(), came: name, allowed }.raise();
     }
     let length = topic.as_str().len() + "__".len() + name.len();
     if length > QUEUE_NAME {

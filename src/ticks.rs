@@ -82,7 +82,7 @@ fn job_tick_claim(
 ) -> TableIterator<'static, (name!(name, Varchar), name!(minute, Instant))> {
     let name = argument::text("p_name", p_name, NAME);
     let minute = argument::instant("p_minute", p_minute);
-    let now = argument::instant_or_now("p_now", p_now);
+    let now = argument::now("p_now", p_now);
     // The count starts at a full minute, 2000-01-01 00:00 UTC.
     let minute = Instant(minute.0 - minute.0.rem_euclid(MINUTE));
     // SERIALIZABLE would take the look at the newest minute for more than the claim needs to know.

@@ -82,6 +82,43 @@ for (const [driver, open] of Object.entries(drivers)) {
         }
       });
 
+      test('a heartbeat answers the end of the lease as a Date', async () => {
+        const claim = await call('job_claim', 'mail', unique('job'), 'worker', minutes(5), '{}', null);
+        const { id, fencing_token } = onlyRow(claim, job);
+        const leaseEnd = minutes(10);
+        const beat = { id: 'uuid', lease_expires_at: 'timestamptz' };
+        for (const end of [leaseEnd, withOffset(leaseEnd), minutes(1)]) {
+          const answer = onlyRow(await call('job_heartbeat', id, fencing_token, end, null), beat);
+          assert.deepEqual(answer, { id, lease_expires_at: leaseEnd });
+        }
+        assert.deepEqual(await call('job_heartbeat', id, 2n, leaseEnd, new Date()), []);
+      });
+
+      test('many jobs are claimed, completed and failed in one call each', async () => {
+        const keys = [unique('job'), unique('a "job", \\ and {more}'), unique('job')];
+        const payloads = [{ n: 1.5 }, { quoted: '"\\,{}' }, { third: true }];
+        // A driver makes an array literal of a JavaScript array: of objects, and of JSON as text.
+        for (const [run, values] of [payloads, payloads.map((payload) => JSON.stringify(payload))].entries()) {
+          const names = keys.map((key) => `${key} ${run}`);
+          const claim = ['mail', names, 'worker', minutes(5), values, new Date()];
+          const rows = await inTransaction((call) => call('job_claim_many', ...claim));
+          for (const row of rows) onlyRow([row], { job_key: 'text', ...job });
+          const claimed = names.map((name) => rows.find((row) => row.job_key === name));
+          assert.deepEqual(claimed.map((row) => row.payload), payloads);
+          assert.deepEqual(await call('job_claim_many', ...claim), []);
+
+          const [first, second, third] = claimed.map((row) => row.id);
+          const verdicts = { id: 'uuid', verdict: 'text' };
+          const completed = await call('job_complete_many', [third, first], ['1', 2n], withOffset(new Date()));
+          for (const row of completed) onlyRow([row], verdicts);
+          assert.deepEqual(completed, [{ id: third, verdict: 'done' }, { id: first, verdict: 'stale' }]);
+          const failed = await call('job_fail_many', `{${first},${second}}`, '{1,1}', ['no "answer"', null], null);
+          for (const row of failed) onlyRow([row], verdicts);
+          assert.deepEqual(failed.map((row) => row.verdict), ['done', 'done']);
+          assert.deepEqual(await call('job_complete_many', [], [], null), []);
+        }
+      });
+
       test('a minute is claimed once, whether it comes as a Date or as text with an offset', async () => {
         const name = unique('cron');
         const minute = new Date('2026-03-29T01:30:00Z');
@@ -118,6 +155,18 @@ for (const [driver, open] of Object.entries(drivers)) {
         assert.deepEqual(await call('queue_waiting', '10'), []);
       });
 
+      test('many rows are written in one call, and their ids come in order', async () => {
+        const payloads = [{ n: 3 }, { n: 1 }, { n: 2 }];
+        await inTransaction(async (call) => {
+          const written = await call('queue_write_many', unique('queue'), payloads, null, 'request-8');
+          for (const row of written) onlyRow([row], { id: 'uuid' });
+          const waiting = await call('queue_waiting', 10);
+          assert.deepEqual(waiting.map((row) => row.payload), payloads);
+          assert.deepEqual(waiting.map((row) => row.id), written.map((row) => row.id));
+          await call('queue_mark_sent', waiting.map((row) => row.id), null);
+        });
+      });
+
       test('what is rolled back was never written', async () => {
         const given = new Error('the business said no');
         const work = inTransaction(async (call) => {
@@ -137,6 +186,15 @@ for (const [driver, open] of Object.entries(drivers)) {
         assert.deepEqual(onlyRow(await operate('inbox_forget', 'bus', id), { event_id: 'text' }), { event_id: id });
         assert.deepEqual(await operate('inbox_forget', 'bus', id), []);
         onlyRow(await call('inbox_claim_event', 'bus', id), { event_id: 'text' });
+      });
+
+      test('of many deliveries the new ones are answered', async () => {
+        const [one, two, three] = [unique('event'), unique('event "2", {}'), unique('event')];
+        onlyRow(await call('inbox_claim_event', 'bus', one), { event_id: 'text' });
+        const claimed = await call('inbox_claim_events', 'bus', [three, one, two, three]);
+        for (const row of claimed) onlyRow([row], { event_id: 'text' });
+        assert.deepEqual(claimed.map((row) => row.event_id), [three, two]);
+        assert.deepEqual(await call('inbox_claim_events', 'bus', [one, two]), []);
       });
 
       test('a client receipt answers booleans, and its outcome as a parsed object', async () => {
@@ -278,6 +336,27 @@ for (const [driver, open] of Object.entries(drivers)) {
         assert.equal(onlyRow(await call('event_bus_archive', queue, 2), archived).msg_id, '2');
         assert.equal(onlyRow(await call('event_bus_archive', queue, 3n, null), archived).msg_id, '3');
         assert.deepEqual(await call('event_bus_archive', queue, '3', 1), []);
+      });
+
+      test('many events are sent, hidden for longer and archived by their deliveries', async () => {
+        const topic = unique('placed');
+        const queue = `${topic}__mailer`;
+        await operate('event_bus_subscribe', topic, 'mailer');
+        const events = ['a', 'b', 'c'].map((dedupeKey) => ({ payload: { dedupeKey } }));
+        const sent = await inTransaction((call) => call('event_bus_send_many', topic, events));
+        assert.deepEqual(onlyRow(sent, { queues: 'integer' }), { queues: 1 });
+
+        const rows = await call('event_bus_read', queue, 30, 10);
+        assert.deepEqual(rows.map((row) => row.message), events);
+        const extended = { msg_id: 'bigint', vt: 'timestamptz' };
+        const { vt } = onlyRow(await call('event_bus_extend', queue, rows[0].msg_id, rows[0].read_ct, 300), extended);
+        assert(vt > rows[0].vt);
+        assert.deepEqual(await call('event_bus_extend', queue, 1, 2, 300), []);
+
+        const ids = rows.map((row) => row.msg_id);
+        const archived = await call('event_bus_archive_many', queue, [...ids, '99'], [1, 2, 1, 1]);
+        for (const row of archived) onlyRow([row], { msg_id: 'bigint', verdict: 'text' });
+        assert.deepEqual(archived.map((row) => row.verdict), ['done', 'stale', 'done', 'unknown']);
       });
 
       test('a message is buried, shown and requeued', async () => {

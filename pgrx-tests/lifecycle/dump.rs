@@ -152,7 +152,10 @@ fn a_dump_of_an_upgraded_database_keeps_every_right() {
         source.batch_execute(&format!("create extension hfs_lite version '{version}' cascade")).unwrap();
         fill(&mut source);
         source
-            .batch_execute("alter extension hfs_lite update; select public.hfs_lite_grant('operator', 'operator')")
+            .batch_execute(
+                "alter extension hfs_lite update;
+                 select public.hfs_lite_grant('operator', 'operator'), public.hfs_lite_grant('app_be')",
+            )
             .unwrap();
         Dump::of(&from, &["--format=custom"]).restored(&into, &["--exit-on-error"]);
         let mut copy = into.connect();

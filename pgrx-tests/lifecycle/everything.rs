@@ -228,7 +228,7 @@ enum Role {
 use Role::{Application, Operator, Owner};
 
 /// Calls in an order in which each answers a row, whatever else is in the database.
-const CALLS: [(Role, &str, &str); 37] = [
+const CALLS: [(Role, &str, &str); 46] = [
     (Owner, "hfs_lite_revoke/1", "select public.hfs_lite_revoke('operator')"),
     (Owner, "hfs_lite_grant/2", "select public.hfs_lite_grant('operator', 'operator')"),
     (Application, "canonical_json/1", "select public.canonical_json('{\"n\": 1.50}')"),
@@ -256,6 +256,31 @@ const CALLS: [(Role, &str, &str); 37] = [
         "select c.id from public.job_claim('mail', 'complete {run}', 'w', '2018-01-02', '{}', '2018-01-01') j,
                           public.job_complete(j.id, j.fencing_token, '2018-01-01') c",
     ),
+    (
+        Application,
+        "job_claim_many/6",
+        "select id from public.job_claim_many('mail', '{many {run},more {run}}', 'w', '2018-01-02', '{1,2}', '2018-01-01')",
+    ),
+    (
+        Application,
+        "job_heartbeat/4",
+        "select b.id from public.job_claim('mail', 'beat {run}', 'w', '2018-01-02', '{}', '2018-01-01') j,
+                          public.job_heartbeat(j.id, j.fencing_token, '2018-01-03', '2018-01-01') b",
+    ),
+    (
+        Application,
+        "job_fail_many/4",
+        "select f.id from public.job_claim('mail', 'fail many {run}', 'w', '2018-01-02', '{}', '2018-01-01') j,
+                          public.job_fail_many(array[j.id], array[j.fencing_token], '{why}', '2018-01-01') f
+          where f.verdict = 'done'",
+    ),
+    (
+        Application,
+        "job_complete_many/3",
+        "select c.id from public.job_claim('mail', 'complete many {run}', 'w', '2018-01-02', '{}', '2018-01-01') j,
+                          public.job_complete_many(array[j.id], array[j.fencing_token], '2018-01-01') c
+          where c.verdict = 'done'",
+    ),
     (Operator, "jobs_sweep/2", "select 1 from public.jobs_sweep('2019-01-01', 10) where deleted_count > 0"),
     (Application, "job_tick_claim/3", "select name from public.job_tick_claim('tick {run}', '2026-01-01')"),
     (Application, "queue_write/4", "select public.queue_write('mail', '{}', '2018-01-01', '{run}')"),
@@ -266,7 +291,18 @@ const CALLS: [(Role, &str, &str); 37] = [
         "select public.queue_mark_sent(array(select id from public.queue_waiting(1)), '2018-01-01')",
     ),
     (Operator, "queue_sweep/2", "select 1 from public.queue_sweep('2019-01-01', 10) where deleted_count > 0"),
+    (
+        Application,
+        "queue_write_many/4",
+        "select public.queue_mark_sent(array(select id from public.queue_write_many('mail', '{1,2}', '2018-01-01', null)),
+                                       '2018-01-01')",
+    ),
     (Application, "inbox_claim_event/2", "select event_id from public.inbox_claim_event('door', 'event {run}')"),
+    (
+        Application,
+        "inbox_claim_events/2",
+        "select event_id from public.inbox_claim_events('door', '{many {run},more {run}}')",
+    ),
     (Operator, "inbox_forget/2", "select event_id from public.inbox_forget('door', 'event {run}')"),
     (Operator, "inbox_sweep_events/2", "select deleted_count from public.inbox_sweep_events('2019-01-01', 10)"),
     (Application, "inbox_claim_request/5", "select state from public.inbox_claim_request('bob', 'pay', '{run}', '{}')"),
@@ -299,6 +335,23 @@ const CALLS: [(Role, &str, &str); 37] = [
     (Application, "event_bus_read/3", "select msg_id from public.event_bus_read('{run}__c', 60, 10) where read_ct = 1"),
     (Application, "event_bus_archive/3", "select msg_id from public.event_bus_archive('{run}__c', 1, 1)"),
     (Application, "event_bus_bury/4", "select msg_id from public.event_bus_bury('{run}__c', 2, 'why', 1)"),
+    (
+        Application,
+        "event_bus_send_many/2",
+        "select 1 from public.event_bus_send_many('{run}', array['{\"payload\": {\"dedupeKey\": \"m\"}}'::jsonb])
+          where queues > 0",
+    ),
+    (
+        Application,
+        "event_bus_extend/4",
+        "select e.msg_id from public.event_bus_read('{run}__c', 60, 1) r,
+                              public.event_bus_extend('{run}__c', r.msg_id, r.read_ct, 120) e",
+    ),
+    (
+        Application,
+        "event_bus_archive_many/3",
+        "select msg_id from public.event_bus_archive_many('{run}__c', '{3}', '{1}') where verdict = 'done'",
+    ),
     (Application, "event_bus_dead_letters/2", "select msg_id from public.event_bus_dead_letters('{run}__c', 1)"),
     (
         Operator,
@@ -311,7 +364,7 @@ const CALLS: [(Role, &str, &str); 37] = [
     (
         Operator,
         "event_bus_sweep/3",
-        "select 1 from public.event_bus_sweep('{run}__c', '2100-01-01', 10) where deleted_count = 1",
+        "select 1 from public.event_bus_sweep('{run}__c', '2100-01-01', 10) where deleted_count > 0",
     ),
     (Operator, "event_bus_check/0", "select count(*) from public.event_bus_check()"),
     (Operator, "event_bus_record/1", "select count(*) from public.event_bus_record('{run}__c')"),

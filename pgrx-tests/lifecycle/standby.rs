@@ -22,7 +22,7 @@ const VIEWS: [&str; 3] = [
 ];
 
 /// Good arguments, and also such as have nothing to write: that must not make it look as if they had been done.
-const WRITES: [(&str, &str); 44] = [
+const WRITES: [(&str, &str); 59] = [
     ("job_claim/6", "select * from public.job_claim('mail', 'new', 'w', '2100-01-01', '{}', null)"),
     ("job_claim/6", "select * from public.job_claim('mail', 'running', 'w', '2100-01-01', '{}', null)"),
     ("job_claim/6", "select * from public.job_claim('mail', 'done', 'w', '2100-01-01', '{}', null)"),
@@ -68,6 +68,27 @@ const WRITES: [(&str, &str); 44] = [
     ("event_bus_unsubscribe/2", "select * from public.event_bus_unsubscribe('none', 'none')"),
     ("event_bus_record/1", "select * from public.event_bus_record()"),
     ("event_bus_repair/0", "select * from public.event_bus_repair()"),
+    ("job_claim_many/6", "select * from public.job_claim_many('mail', '{new,done}', 'w', '2100-01-01', '{1,2}', null)"),
+    ("job_claim_many/6", "select * from public.job_claim_many('mail', '{}', 'w', '2100-01-01', '{}', null)"),
+    ("job_heartbeat/4", "select * from public.job_heartbeat(gen_random_uuid(), 1, '2100-01-01', null)"),
+    ("job_complete_many/3", "select * from public.job_complete_many(array[gen_random_uuid()], '{1}', null)"),
+    ("job_complete_many/3", "select * from public.job_complete_many('{}', '{}', null)"),
+    ("job_fail_many/4", "select * from public.job_fail_many(array[gen_random_uuid()], '{1}', null, null)"),
+    ("queue_write_many/4", "select * from public.queue_write_many('mail', '{1}', null, null)"),
+    ("queue_write_many/4", "select * from public.queue_write_many('mail', '{}', null, null)"),
+    ("inbox_claim_events/2", "select * from public.inbox_claim_events('door', '{new,delivery}')"),
+    ("inbox_claim_events/2", "select * from public.inbox_claim_events('door', '{delivery}')"),
+    (
+        "event_bus_send_many/2",
+        "select * from public.event_bus_send_many('nobody', array['{\"payload\": {\"dedupeKey\": \"k\"}}'::jsonb])",
+    ),
+    ("event_bus_send_many/2", "select * from public.event_bus_send_many('nobody', '{}')"),
+    (
+        "event_bus_archive_many/3",
+        "select * from public.event_bus_archive_many('order.placed__mailer', '{4,1}', '{1,1}')",
+    ),
+    ("event_bus_extend/4", "select * from public.event_bus_extend('order.placed__mailer', 4, 1, 60)"),
+    ("event_bus_extend/4", "select * from public.event_bus_extend('order.placed__mailer', 1, 1, 60)"),
     ("hfs_lite_grant/2", "select public.hfs_lite_grant('operator', 'operator')"),
     ("hfs_lite_revoke/1", "select public.hfs_lite_revoke('anon')"),
 ];

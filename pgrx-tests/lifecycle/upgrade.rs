@@ -1,8 +1,8 @@
 //! Upgrades, of this extension and of pgmq. Three scenarios for every released version: A, the upgraded catalog is the fresh
 //! one; B1, the new library works on the older schema; B2, what was written and begun before goes on after.
 
-use super::everything::{Sessions, contents, fill, problems, work_goes_on};
-use crate::black_box::harness::{Database, column, refusal, refused, rows, start, value};
+use super::everything::{Sessions, contents, fill, functions, problems, work_goes_on};
+use crate::black_box::harness::{Database, column, refusal, refused, rows, start, value, wait_until};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::path::Path;
@@ -180,13 +180,22 @@ fn assert_upgraded_is_fresh(version: &str, before: &str, between: &str) {
     let mut upgraded = upgraded_database.connect();
     upgraded.batch_execute(&format!("{before}; create extension hfs_lite version '{version}' cascade")).unwrap();
     upgraded.batch_execute(GRANTS).unwrap();
+    let members = functions(&mut upgraded);
     for command in between.split(';') {
         upgraded.batch_execute(command).unwrap();
     }
     upgraded.batch_execute("alter extension hfs_lite update").unwrap();
     upgraded.batch_execute(GRANTS).unwrap();
     let (fresh, upgraded) = (catalog(&mut fresh), catalog(&mut upgraded));
-    let missing: Vec<_> = fresh.iter().filter(|line| !upgraded.contains(line)).collect();
+    // What CREATE EXTENSION gives app_be at once, an update leaves to hfs_lite_grant: pg_dump would leave it out.
+    let granted_later = |line: &str| {
+        let right =
+            line.strip_prefix("first right on public.").and_then(|right| right.strip_suffix(": EXECUTE to app_be"));
+        right
+            .and_then(|right| right.split('(').next())
+            .is_some_and(|name| !members.iter().any(|member| member.split('/').next() == Some(name)))
+    };
+    let missing: Vec<_> = fresh.iter().filter(|line| !upgraded.contains(line) && !granted_later(line)).collect();
     let too_much: Vec<_> = upgraded.iter().filter(|line| !fresh.contains(line)).collect();
     assert!(
         missing.is_empty() && too_much.is_empty(),
@@ -239,19 +248,33 @@ fn an_index_that_only_has_the_name_of_one_that_is_needed_stops_the_upgrade_with_
 
 #[test]
 fn names_that_are_taken_stop_the_upgrade_with_the_list() {
-    let database = at("0.1.0");
-    let mut session = database.connect();
-    session
-        .batch_execute(
+    for (version, new_from, taken, detail) in [
+        (
+            "0.1.0",
+            "0.2.0",
             "create view public.hfs_lite_jobs as select 1;
              create function public.event_bus_check(integer default 0) returns integer language sql return 1",
-        )
-        .unwrap();
-    let update = "alter extension hfs_lite update";
-    let error = refused(&mut session, update, "55000", "names that are hfs_lite's from 0.2.0 on");
-    assert_eq!(error.detail(), Some("function public.event_bus_check(integer)\nview public.hfs_lite_jobs"));
-    session.batch_execute("drop view public.hfs_lite_jobs; drop function public.event_bus_check").unwrap();
-    session.batch_execute(update).unwrap();
+            "function public.event_bus_check(integer)\nview public.hfs_lite_jobs",
+        ),
+        (
+            "0.2.0",
+            "0.3.0",
+            "create function public.job_heartbeat(integer) returns integer language sql return 1;
+             create function public.event_bus_extend() returns integer language sql return 1",
+            "function public.event_bus_extend()\nfunction public.job_heartbeat(integer)",
+        ),
+    ] {
+        let database = at(version);
+        let mut session = database.connect();
+        session.batch_execute(taken).unwrap();
+        let update = "alter extension hfs_lite update";
+        let error = refused(&mut session, update, "55000", &format!("names that are hfs_lite's from {new_from} on"));
+        assert_eq!(error.detail(), Some(detail));
+        for name in detail.lines() {
+            session.batch_execute(&format!("drop {name}")).unwrap();
+        }
+        session.batch_execute(update).unwrap();
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -267,6 +290,7 @@ fn b1_every_function_of_an_older_version_works_with_the_new_library_before_and_a
         sessions.call_every_function("before");
         sessions.call_every_function("again");
         database.connect().batch_execute("alter extension hfs_lite update").unwrap();
+        database.connect().batch_execute(GRANTS).unwrap();
         sessions.call_every_function("after");
         rows(&mut sessions.operator, "select * from public.event_bus_record()");
         assert!(problems(&mut sessions.operator).is_empty());
@@ -295,12 +319,13 @@ fn b2_what_was_in_flight_before_an_upgrade_is_finished_after_it_in_the_same_sess
         rows(&mut sessions.superuser, "select * from public.event_bus_record()");
         assert!(problems(&mut sessions.superuser).is_empty());
         work_goes_on(&mut sessions.superuser, &mut sessions.application);
+        database.connect().batch_execute(GRANTS).unwrap();
         sessions.call_every_function("after");
     }
 }
 
 #[test]
-fn b2_an_upgrade_waits_for_who_writes_and_lets_them_go_on() {
+fn b2_an_upgrade_that_builds_indexes_waits_for_who_writes_and_any_lets_them_go_on() {
     for version in released_versions() {
         let database = at(&version);
         let mut writer = database.connect();

@@ -250,3 +250,79 @@ fn publishers_do_not_wait_for_each_other() {
     send(&mut other, 1);
     assert_eq!(column(&mut other, &read(30, 10)), ["2"]);
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many in one call, and longer timeouts
+// ---------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn calls_that_archive_the_same_messages_in_opposite_orders_never_deadlock_and_each_is_archived_once() {
+    let database = subscribed();
+    for round in 0..10 {
+        send(&mut database.connect_as("app_be"), 100);
+        let ids = column(&mut database.connect_as("app_be"), &read(600, 100));
+        let answers = at_once(&database, 8, "app_be", |i, session| {
+            let mut ids = ids.clone();
+            if i % 2 == 1 {
+                ids.reverse();
+            }
+            let call = format!(
+                "select verdict from public.event_bus_archive_many('{QUEUE}', '{{{}}}', array_fill(1, array[100]))",
+                ids.join(",")
+            );
+            column(session, &call)
+        });
+        let done = answers.iter().flatten().filter(|verdict| *verdict == "done").count();
+        assert_eq!(done, 100);
+        assert_eq!(places(&database), format!("0 {} 0", 100 * (round + 1)));
+    }
+}
+
+#[test]
+fn a_late_message_among_many_that_waits_for_a_later_delivery_is_stale_and_the_others_are_done() {
+    for (end, verdict) in [("commit", "stale"), ("rollback", "done")] {
+        let database = subscribed();
+        let mut observer = database.connect();
+        let (mut late, mut new) = (database.connect_as("app_be"), database.connect_as("app_be"));
+        send(&mut late, 2);
+        // Visible again at once.
+        assert_eq!(rows(&mut late, &read(0, 2)), [["1", "1"], ["2", "1"]]);
+        new.batch_execute("begin").unwrap();
+        assert_eq!(rows(&mut new, &read(60, 1)), [["1", "2"]]);
+        let call = format!("select * from public.event_bus_archive_many('{QUEUE}', '{{2,1}}', '{{1,1}}')");
+        let archive = start(late, &call).wait_until_blocked(&mut observer);
+        new.batch_execute(end).unwrap();
+        assert_eq!(archive.rows(), [["2", "done"], ["1", verdict]]);
+    }
+}
+
+#[test]
+fn extending_waits_for_an_open_later_delivery_and_is_refused_unless_that_is_rolled_back() {
+    for (end, extended) in [("commit", 0), ("rollback", 1)] {
+        let database = subscribed();
+        let mut observer = database.connect();
+        let (mut late, mut new) = (database.connect_as("app_be"), database.connect_as("app_be"));
+        send(&mut late, 1);
+        assert_eq!(rows(&mut late, &read(0, 1)), [["1", "1"]]);
+        new.batch_execute("begin").unwrap();
+        assert_eq!(rows(&mut new, &read(60, 1)), [["1", "2"]]);
+        let call = format!("select msg_id from public.event_bus_extend('{QUEUE}', 1, 1, 60)");
+        let extend = start(late, &call).wait_until_blocked(&mut observer);
+        new.batch_execute(end).unwrap();
+        assert_eq!(extend.rows().len(), extended);
+    }
+}
+
+#[test]
+fn a_reader_passes_over_a_message_that_is_being_extended() {
+    let database = subscribed();
+    let (mut holder, mut reader) = (database.connect_as("app_be"), database.connect_as("app_be"));
+    send(&mut holder, 2);
+    assert_eq!(rows(&mut holder, &read(0, 1)), [["1", "1"]]);
+    holder.batch_execute("begin").unwrap();
+    let extend = format!("select msg_id from public.event_bus_extend('{QUEUE}', 1, 1, 60)");
+    assert_eq!(column(&mut holder, &extend), ["1"]);
+    assert_eq!(rows(&mut reader, &read(60, 10)), [["2", "1"]]);
+    holder.batch_execute("commit").unwrap();
+    assert!(rows(&mut reader, &read(60, 10)).is_empty());
+}

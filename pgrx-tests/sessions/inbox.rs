@@ -297,3 +297,63 @@ fn ten_thousand_claims_that_race_a_sweep_and_a_forget_are_all_answered_truly() {
     assert_eq!(claimed, removed + left);
     assert!(removed > 100, "the sweep and the forget took part: {removed}");
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many in one call
+// ---------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn calls_that_claim_the_same_deliveries_in_opposite_orders_never_deadlock_and_each_is_claimed_once() {
+    let database = Database::new();
+    for round in 0..20 {
+        let answers = at_once(&database, 8, "app_be", |i, session| {
+            let order = if i % 2 == 0 { "n" } else { "n desc" };
+            let call = format!(
+                "select event_id from public.inbox_claim_events('door',
+                   array(select 'e{round}.' || n from generate_series(1, 100) n order by {order}))"
+            );
+            column(session, &call)
+        });
+        let mut claimed: Vec<String> = answers.into_iter().flatten().collect();
+        let mut expected: Vec<String> = (1..=100).map(|n| format!("e{round}.{n}")).collect();
+        claimed.sort();
+        expected.sort();
+        assert_eq!(claimed, expected);
+    }
+}
+
+#[test]
+fn a_repeat_among_many_waits_for_an_open_claim_and_claims_only_once_it_is_rolled_back() {
+    for (end, claimed) in [("commit", vec!["c", "a"]), ("rollback", vec!["c", "b", "a"])] {
+        let database = Database::new();
+        let mut first = database.connect_as("app_be");
+        first.batch_execute("begin").unwrap();
+        column(&mut first, "select * from public.inbox_claim_event('door', 'b')");
+        let call = "select event_id from public.inbox_claim_events('door', '{c,b,a}')";
+        let second = start(database.connect_as("app_be"), call).wait_until_blocked(&mut database.connect());
+        first.batch_execute(end).unwrap();
+        assert_eq!(second.rows().concat(), claimed);
+    }
+}
+
+#[test]
+fn above_read_committed_a_delivery_that_was_forgotten_since_the_snapshot_is_40001_among_many_too() {
+    for isolation in ["repeatable read", "serializable"] {
+        let database = Database::new();
+        let mut session = database.connect_as("app_be");
+        column(&mut session, "select * from public.inbox_claim_events('door', '{a,b}')");
+        session.batch_execute(&format!("begin isolation level {isolation}")).unwrap();
+        column(&mut session, "select 1");
+        column(&mut database.connect_as("operator"), "select * from public.inbox_forget('door', 'a')");
+        let call = "select * from public.inbox_claim_events('door', '{c,a}')";
+        let error = refusal(session.simple_query(call));
+        assert_eq!(error.code().code(), "40001", "{isolation}: {error}");
+        session.batch_execute("rollback").unwrap();
+        // A repeat that is still there is none of that, and is not locked.
+        session.batch_execute(&format!("begin isolation level {isolation}")).unwrap();
+        assert_eq!(column(&mut session, "select * from public.inbox_claim_events('door', '{c,b}')"), ["c"]);
+        let free = "select count(*) from (select from public.inbox where event_id = 'b' for update skip locked) free";
+        assert_eq!(value(&mut database.connect(), free), "1");
+        session.batch_execute("commit").unwrap();
+    }
+}

@@ -5,7 +5,7 @@
 //! a statement locks them, until the transaction ends. Where an index can't say (it is not there, is not what was expected, or may
 //! lack rows), there is no look, and the caller has a statement that does without.
 
-use super::{Characters, Instant, SPI_getbinval, SPI_gettypeid, Text, Value, relation, schema};
+use super::{Characters, Instant, SPI_getbinval, SPI_gettypeid, Text, Value, construct_array, relation, schema};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -48,14 +48,6 @@ unsafe extern "C-unwind" {
     fn RegisterSnapshot(snapshot: pg_sys::Snapshot) -> pg_sys::Snapshot;
     fn UnregisterSnapshot(snapshot: pg_sys::Snapshot);
     fn SPI_fnumber(desc: pg_sys::TupleDesc, column: *const c_char) -> c_int;
-    fn construct_array(
-        elements: *mut Datum,
-        count: c_int,
-        kind: Oid,
-        length: c_int,
-        by_value: bool,
-        align: c_char,
-    ) -> *mut pg_sys::ArrayType;
 }
 
 /// A B-tree and its table.
@@ -94,7 +86,7 @@ impl Key {
     pub fn any_of(texts: &[Text]) -> Key {
         // SAFETY: a Text is the datum of a text; PostgreSQL only reads them, to copy them.
         Key::AnyOf(Datum::from(unsafe {
-            let elements = texts.as_ptr().cast::<Datum>().cast_mut();
+            let elements = texts.as_ptr().cast::<Datum>();
             construct_array(elements, texts.len() as c_int, pg_sys::TEXTOID, -1, false, pg_sys::TYPALIGN_INT as c_char)
         }))
     }
