@@ -1,7 +1,7 @@
 //! The event bus, as one session sees it.
 
 use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide, writes_nothing};
-use super::harness::{Database, column, refused, rows, value};
+use super::harness::{Database, column, refusal, refused, rows, value};
 use postgres::error::{DbError, SqlState};
 use postgres::{Client, NoTls};
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,15 @@ pub fn bury(session: &mut Client, queue: &str, msg_id: &str) -> String {
 
 pub fn requeue(session: &mut Client, queue: &str, msg_id: &str) -> String {
     value(session, &format!("select * from public.event_bus_requeue('{queue}', '{msg_id}')"))
+}
+
+/// Numbers below what is asked for, the same ones in each run: Knuth's MMIX generator.
+fn random() -> impl FnMut(usize) -> usize {
+    let mut state = 4711_u64;
+    move |n| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    }
 }
 
 /// How many messages each queue of pgmq holds, of those that hold any.
@@ -200,12 +209,7 @@ const HEADS: &str = "pgmq.hfs_lite_topic_heads_idx";
 fn three_hundred_random_patterns_lead_where_pgmq_says_with_our_index_and_without() {
     let database = Database::new();
     let mut superuser = database.connect();
-    // The same ones in each run: Knuth's MMIX generator.
-    let mut state = 4711_u64;
-    let mut below = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
+    let mut below = random();
     let mut joined = |words: &[&str], at_most: usize| {
         let count = 1 + below(at_most);
         (0..count).map(|_| words[below(words.len())]).collect::<Vec<_>>().join(".")
@@ -255,6 +259,145 @@ fn bindings_are_found_however_the_index_was_made_and_in_the_order_of_their_names
         let kind = if other.starts_with("create table") { "table" } else { "index" };
         superuser.batch_execute(&format!("drop {kind} {HEADS}")).unwrap();
     }
+}
+
+/// A second consumer of the topic of [`QUEUE`], whose tables are as those of another pgmq may be.
+const OTHER: &str = "order.created__other";
+
+/// Gives the tables of a queue a column that we do not know, or takes it away again.
+fn another_pgmq(superuser: &mut Client, queue: &str, change: &str) {
+    for table in ["q_{}", "a_{}", "q_{}__dead", "a_{}__dead"] {
+        superuser.batch_execute(&format!("alter table pgmq.\"{}\" {change}", table.replace("{}", queue))).unwrap();
+    }
+}
+
+#[test]
+fn tables_of_another_pgmq_are_served_by_its_own_functions_with_the_same_answers() {
+    let (_database, _session, mut superuser) = subscribed();
+    rows(&mut superuser, "select * from public.event_bus_subscribe('order.created', 'other')");
+    another_pgmq(&mut superuser, OTHER, "add column tenant text not null default 'a'");
+    // In one transaction, since the statistics are its own and all is enqueued at one instant.
+    superuser.batch_execute("begin; set local track_functions = 'all'").unwrap();
+    let mut below = random();
+    let mut sent = 0;
+    for step in 0..800 {
+        let mut any = |n: usize| 1 + below(n);
+        let (id, read_ct) = (any(40), ["null", "1", "1", "2"][any(4) - 1]);
+        let call = match any(12) {
+            1 | 2 => {
+                sent += 1;
+                assert_eq!(send(&mut superuser, "order.created"), "2");
+                continue;
+            }
+            3 => {
+                sent += 3;
+                let three = format!("array['{EVENT}', '{EVENT}', '{EVENT}']::jsonb[]");
+                let call = format!("select * from public.event_bus_send_many('order.created', {three})");
+                assert_eq!(value(&mut superuser, &call), "2");
+                continue;
+            }
+            // Time passes: what is hidden is visible again.
+            4 => {
+                for queue in [QUEUE, OTHER] {
+                    let earlier = "timestamptz '2000-01-01' + msg_id * interval '1 second'";
+                    superuser.batch_execute(&format!("update pgmq.\"q_{queue}\" set vt = {earlier}")).unwrap();
+                }
+                continue;
+            }
+            5 | 6 => format!("msg_id, read_ct, enqueued_at, message, headers from event_bus_read($, 1000, {})", any(3)),
+            7 => format!("* from event_bus_archive($, {id}, {read_ct})"),
+            8 => {
+                let (ids, cts) = ([id, any(40), any(40), id], [1, any(2), 1, any(2)]);
+                format!("* from event_bus_archive_many($, array{ids:?}::bigint[], array{cts:?})")
+            }
+            9 => format!("msg_id, vt > '2100-01-01' from event_bus_extend($, {id}, {}, 2147483647)", any(2)),
+            10 => format!("* from event_bus_bury($, {id}, 'no use', {read_ct})"),
+            11 => format!("* from event_bus_requeue($, {})", any(10)),
+            _ => "msg_id, attempts, enqueued_at, reason, message, headers from event_bus_dead_letters($)".into(),
+        };
+        let mut answers = |queue| rows(&mut superuser, &format!("select {}", call.replace('$', &quoted(queue))));
+        assert_eq!(answers(OTHER), answers(QUEUE), "step {step}: {call}");
+    }
+    let mut calls = |functions: &str| {
+        let called =
+            format!("select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname in ({functions})");
+        value(&mut superuser, &called).parse::<u32>().unwrap()
+    };
+    assert!(sent > 50, "{sent}");
+    assert!(calls("'send'") > 30, "each was sent by pgmq, once");
+    for function in ["'send_batch'", "'read'", "'archive'", "'set_vt'", "'delete'"] {
+        assert!(calls(function) > 3, "{function}: {}", calls(function));
+    }
+    for table in ["q_{}", "a_{}", "q_{}__dead"] {
+        let mut kept = |queue| {
+            let table = table.replace("{}", queue);
+            rows(
+                &mut superuser,
+                &format!(
+                    "select msg_id, read_ct, enqueued_at, message, headers #- '{{hfs_lite,buried_at}}'
+                       from pgmq.\"{table}\" order by msg_id"
+                ),
+            )
+        };
+        assert!(!kept(QUEUE).is_empty(), "{table}");
+        assert_eq!(kept(OTHER), kept(QUEUE), "{table}");
+    }
+    superuser.batch_execute("commit").unwrap();
+}
+
+#[test]
+fn a_backend_notices_that_pgmqs_tables_have_changed() {
+    let (database, mut session, mut superuser) = subscribed();
+    superuser.batch_execute("set track_functions = 'all'").unwrap();
+    let mut through_pgmq = || {
+        // What it counted before belongs to nobody's transaction now.
+        superuser.batch_execute("select pg_stat_force_next_flush(); begin").unwrap();
+        send(&mut superuser, "order.created");
+        read(&mut superuser, QUEUE, 0, 1);
+        let calls = "select string_agg(funcname, ' ' order by funcname) from pg_stat_xact_user_functions
+                      where schemaname = 'pgmq' and funcname in ('send', 'read')";
+        let calls = value(&mut superuser, calls);
+        superuser.batch_execute("commit").unwrap();
+        calls
+    };
+    assert_eq!(through_pgmq(), "∅");
+    for change in ["add column tenant text", "rename column tenant to shop"] {
+        another_pgmq(&mut database.connect(), QUEUE, change);
+        assert_eq!(through_pgmq(), "read send", "{change}");
+    }
+    another_pgmq(&mut database.connect(), QUEUE, "drop column shop");
+    assert_eq!(through_pgmq(), "∅");
+    assert_eq!(send(&mut session, "order.created"), "1");
+}
+
+#[test]
+fn what_a_queue_refuses_says_which_queue_it_was_and_the_way_out() {
+    let (_database, mut session, mut superuser) = subscribed();
+    superuser.batch_execute(&format!("alter table pgmq.\"q_{QUEUE}\" add check (message is null)")).unwrap();
+    for call in [
+        format!("select * from event_bus_send('order.created', '{EVENT}')"),
+        format!("select * from event_bus_send_many('order.created', array['{EVENT}']::jsonb[])"),
+    ] {
+        let error = refusal(session.simple_query(&call));
+        assert_eq!(error.code(), &SqlState::CHECK_VIOLATION);
+        let context = error.where_().unwrap_or_default();
+        for part in [QUEUE, "the topic order.created", "event_bus_unsubscribe"] {
+            assert!(context.contains(part), "{context}");
+        }
+    }
+}
+
+#[test]
+fn events_that_are_sent_together_become_visible_one_after_the_other() {
+    let (_database, mut session, mut superuser) = subscribed();
+    let many = format!("array_fill('{EVENT}'::jsonb, array[1000])");
+    assert_eq!(value(&mut session, &format!("select * from event_bus_send_many('order.created', {many})")), "1");
+    // Two may share a microsecond, as others that are sent one by one.
+    let distinct = format!(
+        "select count(distinct vt) > 100 and bool_and(vt >= last) from (
+        select vt, lag(vt, 1, vt) over (order by msg_id) as last from pgmq.\"q_{QUEUE}\") m"
+    );
+    assert_eq!(value(&mut superuser, &distinct), "t");
 }
 
 #[test]

@@ -172,6 +172,14 @@ pub fn warn_queue_without_table(queue: &str) {
     statement::warn(*b"42P01", message, hint);
 }
 
+/// The context of what a queue's table refuses: one subscriber's trouble is every publisher's, so they must be able to tell.
+pub fn sending(queue: &str, topic: &str) -> String {
+    format!(
+        "sending a copy to queue {queue}, which is bound to the topic {topic}: mend the queue, or leave it out with \
+         event_bus_unsubscribe"
+    )
+}
+
 /// What stands between the quotes of an SQL literal.
 fn literal(text: &str) -> String {
     text.replace('\'', "''")

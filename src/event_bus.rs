@@ -8,7 +8,7 @@ use crate::error::{self, Error};
 use crate::statement::index::{Direction, Index, Key, Locked};
 use crate::statement::{
     Array, Bigints, Call, Characters, Column, Field, Fields, Instant, Integers, Jsonb, Jsonbs, Object, Queue,
-    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, refuse_read_only,
+    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, in_context, refuse_read_only,
 };
 use pgrx::pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBARRAYOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
@@ -23,20 +23,10 @@ static BINDINGS: Index = Index {
     columns: &[TEXTOID],
 };
 
-// The same where that index is missing: before the extension's update to 0.3.0, or if an update of pgmq makes its table anew.
-// Literal bindings by pgmq's index; a wildcard's regular expression only where a cheap LIKE says that it may match, since
-// PostgreSQL keeps no more than 32 compiled ones. In the order of names, so that two publishers meet queues in one order,
-// pgmq's among them.
-static ROUTE: Statement = Statement::new(
-    c"select b.queue_name::text from pgmq.topic_bindings b where b.pattern = $1
-      union
-      select b.queue_name::text from pgmq.topic_bindings b
-       where b.pattern ~~ any ('{%*%,%#%}')
-         and case when $1 ~~ replace(replace(replace(b.pattern, '_', '\\_'), '*', '_%'), '#', '%')
-                  then $1 ~ b.compiled_regex end
-       order by 1",
-    &[TEXTOID],
-);
+// The same where that index is missing: before the extension's update to 0.3.0, or if an update of pgmq makes its table anew. In
+// the order of names, so that two publishers meet queues in one order.
+static ROUTE: Statement =
+    Statement::new(c"select distinct b.queue_name::text from pgmq.test_routing($1) b order by 1", &[TEXTOID]);
 
 // What came, for an error: the part of an argument at a path, as JSON.
 static PART: Statement = Statement::new(c"select ($1 #> $2::text[])::text", &[JSONBOID, TEXTOID]);
@@ -45,13 +35,17 @@ static TABLE: Statement =
     Statement::new(c"select lower('q_' || m.queue_name) from pgmq.meta m where m.queue_name = $1", &[TEXTOID]);
 
 static SEND: QueueStatement =
-    QueueStatement::new("insert into {queue} (vt, message) values ($1, $2)", &[TIMESTAMPTZOID, JSONBOID]);
+    QueueStatement::new("insert into {queue} (vt, message) values ($1, $2)", &[TIMESTAMPTZOID, JSONBOID])
+        .or_by_pgmq("select pgmq.send({name}, $2, null::jsonb, $1)");
 
+// Each becomes visible at an instant of its own. Equal ones would share an entry of the index by vt, and whoever reads one message
+// would have to pass those of the entry that are gone already.
 static SEND_MANY: QueueStatement = QueueStatement::new(
     "insert into {queue} (vt, message)
-     select $1, i.message from unnest($2) with ordinality i (message, place) order by i.place",
-    &[TIMESTAMPTZOID, JSONBARRAYOID],
-);
+     select clock_timestamp(), i.message from unnest($1) with ordinality i (message, place) order by i.place",
+    &[JSONBARRAYOID],
+)
+.or_by_pgmq("select pgmq.send_batch({name}, $1, null::jsonb[], clock_timestamp())");
 
 // The instant is a parameter: a volatile clock_timestamp() could not be an index condition. The array is computed once,
 // whatever the plan, so never more than the limit are taken.
@@ -63,6 +57,11 @@ static READ: QueueStatement = QueueStatement::new(
        returning msg_id, read_ct, enqueued_at, vt, message, headers)
      select msg_id, read_ct, enqueued_at, vt, message, headers from taken order by msg_id",
     &[TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID],
+)
+.or_by_pgmq(
+    "select r.msg_id, r.read_ct, r.enqueued_at, r.vt, r.message, r.headers
+       from pgmq.read({name}, extract(epoch from $2 - $1)::integer, $3, '{}'::jsonb) r
+      order by r.msg_id",
 );
 
 // The same for one message, which needs no order.
@@ -72,8 +71,13 @@ static READ_ONE: QueueStatement = QueueStatement::new(
         select m.msg_id from {queue} m where m.vt <= $1 order by m.vt limit 1 for update skip locked))
      returning msg_id, read_ct, enqueued_at, vt, message, headers",
     &[TIMESTAMPTZOID, TIMESTAMPTZOID],
+)
+.or_by_pgmq(
+    "select r.msg_id, r.read_ct, r.enqueued_at, r.vt, r.message, r.headers
+       from pgmq.read({name}, extract(epoch from $2 - $1)::integer, 1, '{}'::jsonb) r",
 );
 
+// By pgmq's functions, the OFFSET keeps the row locked before it is moved: without, the function would be called first.
 static ARCHIVE: QueueStatement = QueueStatement::new(
     "with gone as (
        delete from {queue} where msg_id = $1 and ($2 is null or read_ct = $2)
@@ -82,6 +86,12 @@ static ARCHIVE: QueueStatement = QueueStatement::new(
      select msg_id, read_ct, enqueued_at, last_read_at, $3, vt, message, headers from gone
      returning msg_id",
     &[INT8OID, INT4OID, TIMESTAMPTZOID],
+)
+.or_by_pgmq(
+    "select h.msg_id
+       from (select q.msg_id from {queue} q
+              where q.msg_id = $1 and ($2 is null or q.read_ct = $2) for update offset 0) h
+      where pgmq.archive({name}, h.msg_id)",
 );
 
 // The messages that their deliveries still hold are locked in the order of their ids: two calls that name the same ones wait for
@@ -103,12 +113,33 @@ static ARCHIVE_MANY: QueueStatement = QueueStatement::new(
        from unnest($1, $2) with ordinality i (msg_id, read_ct, place)
       order by i.place",
     &[INT8ARRAYOID, INT4ARRAYOID, TIMESTAMPTZOID],
+)
+.or_by_pgmq(
+    "with gone as materialized (
+       select h.msg_id, h.read_ct
+         from (select q.msg_id, q.read_ct
+                 from (select distinct u.msg_id, u.read_ct from unnest($1, $2) u (msg_id, read_ct) order by 1, 2) i
+                cross join lateral (
+                  select q.msg_id, q.read_ct from {queue} q
+                   where q.msg_id = i.msg_id and q.read_ct = i.read_ct for update) q
+               offset 0) h
+        where pgmq.archive({name}, h.msg_id))
+     select i.msg_id, case when (i.msg_id, i.read_ct) in (select g.msg_id, g.read_ct from gone g) then 'done'
+                           else coalesce((select 'stale' from {queue} s where s.msg_id = i.msg_id), 'unknown') end
+       from unnest($1, $2) with ordinality i (msg_id, read_ct, place)
+      order by i.place",
 );
 
 // One that was overtaken by a later one shortens nothing.
 static EXTEND: QueueStatement = QueueStatement::new(
     "update {queue} set vt = greatest(vt, $3) where msg_id = $1 and read_ct = $2 returning msg_id, vt",
     &[INT8OID, INT4OID, TIMESTAMPTZOID],
+)
+.or_by_pgmq(
+    "select r.msg_id, r.vt
+       from (select q.msg_id, greatest(q.vt, $3) as vt from {queue} q
+              where q.msg_id = $1 and q.read_ct = $2 for update offset 0) h
+      cross join lateral pgmq.set_vt({name}, h.msg_id, h.vt) r",
 );
 
 // What the note in a message's headers says. It is read with care: anyone who may call pgmq.send can write headers, and a
@@ -160,6 +191,21 @@ macro_rules! noted {
     };
 }
 
+// A dead letter's headers, and those of a message that is back in its queue.
+macro_rules! buried {
+    () => {
+        headers_with_note!(
+            "'source_msg_id', g.msg_id, 'attempts', g.read_ct, 'first_enqueued_at', n.first_enqueued_at,
+             'buried_at', $3, 'reason', $4, 'requeues', n.requeues"
+        )
+    };
+}
+macro_rules! requeued {
+    () => {
+        headers_with_note!("'first_enqueued_at', n.first_enqueued_at, 'requeues', n.requeues + 1")
+    };
+}
+
 static BURY: QueueStatement = QueueStatement::new(
     concat!(
         "with gone as (
@@ -167,29 +213,46 @@ static BURY: QueueStatement = QueueStatement::new(
            returning msg_id, read_ct, enqueued_at, message, headers)
          insert into {dead} (vt, message, headers)
          select $3, g.message, ",
-        headers_with_note!(
-            "'source_msg_id', g.msg_id, 'attempts', g.read_ct, 'first_enqueued_at', n.first_enqueued_at,
-             'buried_at', $3, 'reason', $4, 'requeues', n.requeues"
-        ),
+        buried!(),
         " from gone g ",
         noted!(),
         " returning msg_id"
     ),
     &[INT8OID, INT4OID, TIMESTAMPTZOID, TEXTOID],
-);
+)
+.or_by_pgmq(concat!(
+    "select d.msg_id
+       from (select q.msg_id, q.read_ct, q.enqueued_at, q.message, q.headers from {queue} q
+              where q.msg_id = $1 and ($2 is null or q.read_ct = $2) for update offset 0) g ",
+    noted!(),
+    " cross join lateral pgmq.send({name} || '__dead', g.message, ",
+    buried!(),
+    ", $3) d (msg_id)
+      where pgmq.delete({name}, g.msg_id)"
+));
 
 static REQUEUE: QueueStatement = QueueStatement::new(
     concat!(
         "with gone as (delete from {dead} where msg_id = $1 returning enqueued_at, message, headers)
          insert into {queue} (vt, message, headers)
          select $2, g.message, ",
-        headers_with_note!("'first_enqueued_at', n.first_enqueued_at, 'requeues', n.requeues + 1"),
+        requeued!(),
         " from gone g ",
         noted!(),
         " returning msg_id"
     ),
     &[INT8OID, TIMESTAMPTZOID],
-);
+)
+.or_by_pgmq(concat!(
+    "select s.msg_id
+       from (select d.msg_id, d.enqueued_at, d.message, d.headers from {dead} d
+              where d.msg_id = $1 for update offset 0) g ",
+    noted!(),
+    " cross join lateral pgmq.send({name}, g.message, ",
+    requeued!(),
+    ", $2) s (msg_id)
+      where pgmq.delete({name} || '__dead', g.msg_id)"
+));
 
 macro_rules! dead_letters {
     ($first:literal) => {
@@ -314,8 +377,7 @@ fn event_bus_send_many(
     });
     refuse_read_only(c"event_bus_send_many()");
     if envelopes.count() > 0 {
-        let now = Instant::now();
-        let queues = to_bound_queues(topic, |queue| SEND_MANY.on(queue).run([now.into(), envelopes.into()]));
+        let queues = to_bound_queues(topic, |queue| SEND_MANY.on(queue).run([envelopes.into()]));
         call.row([queues.into()]);
     }
     call.done()
@@ -339,7 +401,7 @@ fn to_bound_queues(topic: Text, send: impl Fn(Queue) -> u64) -> i32 {
     for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
             Some(queue) => {
-                send(queue);
+                in_context(|| error::sending(name.as_str(), topic.as_str()), || send(queue));
                 queues += 1;
             }
             // One subscriber's broken queue must not fail every publisher's business.

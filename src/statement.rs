@@ -35,7 +35,7 @@ use pgrx::pg_sys::{self, Datum, Oid};
 use pgrx::pgrx_sql_entity_graph::metadata::{
     ArgumentError, ReturnsError, ReturnsRef, SqlMappingRef, SqlTranslatable, TypeOrigin,
 };
-use pgrx::prelude::*;
+use pgrx::{PgTupleDesc, prelude::*};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
@@ -149,6 +149,11 @@ unsafe extern "C-unwind" {
     fn errmsg_internal(format: *const c_char, ...) -> c_int;
     fn errdetail_internal(format: *const c_char, ...) -> c_int;
     fn errhint(format: *const c_char, ...) -> c_int;
+    fn set_errcontext_domain(domain: *const c_char) -> c_int;
+    fn errcontext_msg(format: *const c_char, ...) -> c_int;
+    static mut error_context_stack: *mut pg_sys::ErrorContextCallback;
+    fn try_relation_open(relation: Oid, lock: c_int) -> pg_sys::Relation;
+    fn relation_close(relation: pg_sys::Relation, lock: c_int);
     fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
 }
 
@@ -415,30 +420,52 @@ impl Column {
 // Statements on a queue's tables
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// A statement on the tables of one pgmq queue: `{queue}` stands for its table, `{archive}` for its archive's and `{dead}`
-/// for its dead-letter queue's. A table's name can't be a parameter, so there is one saved plan a queue.
+/// A statement on the tables of one pgmq queue: `{queue}` stands for its table, `{archive}` for its archive's, `{dead}` for
+/// its dead-letter queue's, and `{name}` for its name, as a text. A table's name can't be a parameter, so there is one saved
+/// plan a queue.
 ///
 /// Whoever may create tables in schema pgmq can make a queue, and put triggers on it. So where one of the tables belongs
 /// to a role that is neither ours nor a superuser, the statement runs with the rights of that role.
 pub struct QueueStatement {
     sql: &'static str,
+    by_pgmq: Option<&'static str>,
     types: &'static [Oid],
-    /// Which of [`PLACES`] it names.
-    names: [bool; PLACES.len()],
+    /// Which of [`TABLES`] it is about.
+    names: [bool; TABLES.len()],
 }
 
 /// What stands for a table's name, in the order of [`Tables::names`].
-const PLACES: [&str; 3] = ["{queue}", "{archive}", "{dead}"];
+const TABLES: [&str; 3] = ["{queue}", "{archive}", "{dead}"];
+
+/// The columns of a queue's table, as of pgmq 1.11; its archive has one more.
+const COLUMNS: [(&CStr, Oid); 7] = [
+    (c"msg_id", pg_sys::INT8OID),
+    (c"read_ct", pg_sys::INT4OID),
+    (c"enqueued_at", pg_sys::TIMESTAMPTZOID),
+    (c"last_read_at", pg_sys::TIMESTAMPTZOID),
+    (c"vt", pg_sys::TIMESTAMPTZOID),
+    (c"message", pg_sys::JSONBOID),
+    (c"headers", pg_sys::JSONBOID),
+];
+const COLUMNS_OF_ARCHIVE: &[(&CStr, Oid)] = &[(c"archived_at", pg_sys::TIMESTAMPTZOID)];
+const COLUMNS_BESIDE: [&[(&CStr, Oid)]; TABLES.len()] = [&[], COLUMNS_OF_ARCHIVE, &[]];
 
 impl QueueStatement {
     pub const fn new(sql: &'static str, types: &'static [Oid]) -> Self {
-        let mut names = [false; PLACES.len()];
+        let mut names = [false; TABLES.len()];
         let mut i = 0;
-        while i < PLACES.len() {
-            names[i] = contains(sql.as_bytes(), PLACES[i].as_bytes());
+        while i < TABLES.len() {
+            names[i] = contains(sql.as_bytes(), TABLES[i].as_bytes());
             i += 1;
         }
-        Self { sql, types, names }
+        Self { sql, by_pgmq: None, types, names }
+    }
+
+    /// What does the same by pgmq's own functions, where one of the tables has other columns than we know: another pgmq may
+    /// fill them. It takes each function in the form that is written in PL/pgSQL and with arguments of its very types, so that
+    /// no function that somebody made in schema pgmq fits better.
+    pub const fn or_by_pgmq(self, sql: &'static str) -> Self {
+        Self { by_pgmq: Some(sql), ..self }
     }
 
     /// The statement on this queue.
@@ -470,30 +497,48 @@ pub struct OnQueue {
     queue: Queue,
 }
 
+impl OnQueue {
+    /// What the statement is about: each of the queue's tables that it names, and the columns that it knows there.
+    fn tables<'a>(self) -> impl Iterator<Item = (&'a CStr, &'static [(&'static CStr, Oid)])> {
+        let names = self.queue.tables().names.iter().map(CString::as_c_str).zip(COLUMNS_BESIDE);
+        names.zip(self.statement.names).filter_map(|(table, named)| named.then_some(table))
+    }
+
+    /// The statement's text.
+    fn sql(self) -> &'static str {
+        let Some(by_pgmq) = self.statement.by_pgmq else { return self.statement.sql };
+        let schema = schema_of_pgmq();
+        if self.tables().all(|(table, beside)| has_columns(schema, table, &COLUMNS, beside)) {
+            self.statement.sql
+        } else {
+            by_pgmq
+        }
+    }
+}
+
 impl Saved for OnQueue {
     fn types(self) -> &'static [Oid] {
         self.statement.types
     }
 
     unsafe fn plan(self) -> pg_sys::SPIPlanPtr {
-        let tables = self.queue.tables();
-        let saved = tables.plans.borrow().iter().find(|(of, _)| ptr::eq(*of, self.statement)).map(|(_, plan)| *plan);
+        let (tables, sql) = (self.queue.tables(), self.sql());
+        let saved = tables.plans.borrow().iter().find(|(of, _)| ptr::eq(*of, sql)).map(|(_, plan)| *plan);
         if let Some(plan) = saved {
             return plan;
         }
-        let text = CText::new(&tables.fill_in(self.statement.sql));
+        let text = CText::new(&tables.fill_in(sql));
         // SAFETY: the text ends in NUL.
         let plan = unsafe { prepare(text.0, self.statement.types) };
-        tables.plans.borrow_mut().push((self.statement, plan));
+        tables.plans.borrow_mut().push((sql, plan));
         plan
     }
 
     fn role(self) -> Option<Oid> {
         let schema = schema_of_pgmq();
-        let named = self.queue.tables().names.iter().zip(self.statement.names).filter(|(_, named)| *named);
         // SAFETY: reads who runs, and looks into the catalog cache.
         let trusted = |role| unsafe { role == GetUserId() || superuser_arg(role) };
-        named.filter_map(|(table, _)| Some(relation(schema, table)?.owner)).find(|owner| !trusted(*owner))
+        self.tables().filter_map(|(table, _)| Some(relation(schema, table)?.owner)).find(|owner| !trusted(*owner))
     }
 }
 
@@ -506,8 +551,10 @@ pub struct Queue(*const Tables);
 struct Tables {
     /// As pgmq made them of the queue's name, in lower case: `q_` and the name, `a_` and the name, and the first with
     /// `__dead`.
-    names: [CString; PLACES.len()],
-    plans: RefCell<Vec<(*const QueueStatement, pg_sys::SPIPlanPtr)>>,
+    names: [CString; TABLES.len()],
+    /// The queue's name as pgmq lists it, as an SQL literal.
+    literal: Box<str>,
+    plans: RefCell<Vec<(*const str, pg_sys::SPIPlanPtr)>>,
     /// When it was last asked for, by the count of `QUEUES.asked`.
     asked: Cell<u64>,
 }
@@ -547,7 +594,7 @@ impl Queue {
         }
         QUEUES.with_borrow_mut(|queues| {
             queues.asked += 1;
-            let tables = queues.by_name.entry(name.into()).or_insert_with(|| Box::new(Tables::new(table)));
+            let tables = queues.by_name.entry(name.into()).or_insert_with(|| Box::new(Tables::new(name, table)));
             tables.asked.set(queues.asked);
             Queue(&raw const **tables)
         })
@@ -570,29 +617,38 @@ impl Queue {
         relation(schema_of_pgmq(), &self.tables().names[2]).is_some()
     }
 
-    fn tables(&self) -> &Tables {
-        // SAFETY: entries are boxed and go only at the end of a transaction.
+    fn tables<'a>(self) -> &'a Tables {
+        // SAFETY: entries are boxed and go only at the end of a transaction, as the queue does.
         unsafe { &*self.0 }
     }
 }
 
 impl Tables {
-    fn new(queue: &str) -> Tables {
+    fn new(name: &str, queue: &str) -> Tables {
         let archive = format!("a_{}", queue.strip_prefix("q_").unwrap_or(queue));
         // No text of PostgreSQL's holds a NUL.
         let names =
             [queue.into(), archive, format!("{queue}__dead")].map(|name| CString::new(name).unwrap_or_default());
-        Tables { names, plans: RefCell::default(), asked: Cell::new(0) }
+        // Right with standard_conforming_strings on and off.
+        let literal = format!("E'{}'::text", name.replace('\\', "\\\\").replace('\'', "''")).into();
+        Tables { names, literal, plans: RefCell::default(), asked: Cell::new(0) }
     }
 
     /// In one pass: a name that looks like a place stays a name.
     fn fill_in(&self, template: &str) -> String {
         let (mut text, mut rest) = (String::new(), template);
-        let next = |rest: &str| (0..PLACES.len()).filter_map(|i| Some((rest.find(PLACES[i])?, i))).min();
-        while let Some((at, i)) = next(rest) {
-            let name = self.names[i].to_string_lossy().replace('"', "\"\"");
-            text += &format!("{}pgmq.\"{name}\"", &rest[..at]);
-            rest = &rest[at + PLACES[i].len()..];
+        let places = TABLES.iter().zip(self.names.iter().map(Some)).chain([(&"{name}", None)]);
+        let next = |rest: &str| {
+            let found = places.clone().filter_map(|(place, table)| Some((rest.find(place)?, place.len(), table)));
+            found.min_by_key(|(at, ..)| *at)
+        };
+        while let Some((at, length, table)) = next(rest) {
+            text += &rest[..at];
+            match table {
+                Some(table) => text += &format!("pgmq.\"{}\"", table.to_string_lossy().replace('"', "\"\"")),
+                None => text += &self.literal,
+            }
+            rest = &rest[at + length..];
         }
         text + rest
     }
@@ -629,6 +685,32 @@ fn relation(schema: Oid, name: &CStr) -> Option<Relation> {
         let relation = Relation { oid: (*class).oid, owner: (*class).relowner, unlogged };
         ReleaseSysCache(row);
         Some(relation)
+    }
+}
+
+/// Keeps a lock until the transaction ends.
+const KEPT: c_int = pg_sys::NoLock as c_int;
+
+/// Whether the table of this name is there and has these columns, in any order, and no other. It stays so until the transaction
+/// ends: the table is locked as the statement locks it that follows, which then finds it locked.
+fn has_columns(schema: Oid, name: &CStr, some: &[(&CStr, Oid)], others: &[(&CStr, Oid)]) -> bool {
+    let Some(found) = relation(schema, name) else { return false };
+    // SAFETY: the module's contract; the table is open while its columns are read.
+    unsafe {
+        let table = try_relation_open(found.oid, pg_sys::RowExclusiveLock as c_int);
+        if table.is_null() {
+            return false;
+        }
+        let mut count = 0;
+        let all = PgTupleDesc::from_pg_unchecked((*table).rd_att).iter().filter(|column| !column.attisdropped).all(
+            |column| {
+                count += 1;
+                let name = CStr::from_ptr(column.attname.data.as_ptr());
+                some.iter().chain(others).any(|(known, kind)| *kind == column.atttypid && *known == name)
+            },
+        );
+        relation_close(table, KEPT);
+        all && count == some.len() + others.len()
     }
 }
 
@@ -1282,6 +1364,34 @@ impl CText {
 
     pub const fn from_c(text: &'static CStr) -> CText {
         CText(text.as_ptr())
+    }
+}
+
+/// Does the work, and adds what `told` says to the CONTEXT of whatever PostgreSQL reports meanwhile.
+pub fn in_context<R: Copy>(told: impl Fn() -> String, work: impl FnOnce() -> R) -> R {
+    #[pg_guard]
+    unsafe extern "C-unwind" fn tell<F: Fn() -> String>(told: *mut c_void) {
+        // SAFETY: the argument is what in_context was called with, which is still at work.
+        unsafe {
+            let text = CText::new(&(*told.cast::<F>())());
+            set_errcontext_domain(ptr::null());
+            errcontext_msg(c"%s".as_ptr(), text.0);
+        }
+    }
+    fn callback<F: Fn() -> String>(_: &F) -> unsafe extern "C-unwind" fn(*mut c_void) {
+        tell::<F>
+    }
+    // SAFETY: where the work raises, PostgreSQL takes the stack back to what it was where it goes on.
+    unsafe {
+        let mut entry = pg_sys::ErrorContextCallback {
+            previous: error_context_stack,
+            callback: Some(callback(&told)),
+            arg: (&raw const told).cast_mut().cast(),
+        };
+        error_context_stack = &mut entry;
+        let done = work();
+        error_context_stack = entry.previous;
+        done
     }
 }
 

@@ -5,7 +5,10 @@
 //! a statement locks them, until the transaction ends. Where an index can't say (it is not there, is not what was expected, or may
 //! lack rows), there is no look, and the caller has a statement that does without.
 
-use super::{Characters, Instant, SPI_getbinval, SPI_gettypeid, Text, Value, construct_array, relation, schema};
+use super::{
+    Characters, Instant, KEPT, SPI_getbinval, SPI_gettypeid, Text, Value, construct_array, relation, relation_close,
+    schema, try_relation_open,
+};
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -13,8 +16,6 @@ use std::ptr;
 // PostgreSQL's own functions, declared here because pgrx wraps its declarations in the guard that rebuilds errors.
 #[allow(non_snake_case)]
 unsafe extern "C-unwind" {
-    fn try_relation_open(relation: Oid, lock: c_int) -> pg_sys::Relation;
-    fn relation_close(relation: pg_sys::Relation, lock: c_int);
     fn ScanKeyEntryInitialize(
         entry: pg_sys::ScanKey,
         flags: c_int,
@@ -34,6 +35,7 @@ unsafe extern "C-unwind" {
         keys: pg_sys::ScanKey,
     ) -> pg_sys::SysScanDesc;
     fn systable_getnext_ordered(scan: pg_sys::SysScanDesc, direction: c_int) -> pg_sys::HeapTuple;
+    fn SPI_fnumber(desc: pg_sys::TupleDesc, column: *const c_char) -> c_int;
     fn systable_endscan_ordered(scan: pg_sys::SysScanDesc);
     fn RelationGetIndexPredicate(index: pg_sys::Relation) -> *mut pg_sys::List;
     fn index_rescan(
@@ -47,7 +49,6 @@ unsafe extern "C-unwind" {
     fn GetTransactionSnapshot() -> pg_sys::Snapshot;
     fn RegisterSnapshot(snapshot: pg_sys::Snapshot) -> pg_sys::Snapshot;
     fn UnregisterSnapshot(snapshot: pg_sys::Snapshot);
-    fn SPI_fnumber(desc: pg_sys::TupleDesc, column: *const c_char) -> c_int;
 }
 
 /// A B-tree and its table.
@@ -92,7 +93,6 @@ impl Key {
     }
 }
 
-const KEPT: c_int = pg_sys::NoLock as c_int;
 /// More columns than any of our indexes is asked by.
 const COLUMNS: usize = 2;
 
