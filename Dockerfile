@@ -94,7 +94,7 @@ FROM server
 COPY --from=sbom /sbom.spdx.json /usr/share/doc/hfs_lite/sbom.spdx.json
 LABEL org.opencontainers.image.title="hfs-lite-db" \
       org.opencontainers.image.description="PostgreSQL 17 with pgvector, pgmq and hfs_lite" \
-      org.opencontainers.image.version="0.2.0" \
+      org.opencontainers.image.version="0.3.0" \
       org.opencontainers.image.licenses="Apache-2.0 AND PostgreSQL" \
       org.opencontainers.image.base.name="docker.io/library/postgres:17-trixie"
 # Fast shutdown: sessions are ended, not waited for, and the next start needs no recovery.

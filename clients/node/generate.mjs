@@ -33,11 +33,16 @@ const CATALOG = `
 /** What a caller may pass. Times, integers and JSON have names of their own: src/index.ts. */
 const ARGUMENTS = {
   'bigint': 'BigInteger',
+  'bigint[]': 'readonly BigInteger[]',
   'character varying': 'string',
+  'character varying[]': 'readonly string[]',
   'integer': 'number',
+  'integer[]': 'readonly number[]',
   'jsonb': 'Json',
+  'jsonb[]': 'readonly Json[]',
   'name': 'string',
   'text': 'string',
+  'text[]': 'readonly string[]',
   'timestamp with time zone': 'Instant',
   'uuid': 'string',
   'uuid[]': 'readonly string[]',
@@ -88,8 +93,9 @@ export interface Signature {
   /** How many arguments must be given, and how many may be. */
   required: number;
   accepted: number;
-  /** The places of those that are jsonb. */
+  /** The places of those that are jsonb, and of those that are jsonb[]. */
   json: readonly number[];
+  jsons: readonly number[];
 }
 `;
 }
@@ -131,17 +137,22 @@ function type(f, value, types) {
   if (only) return only.map((text) => `'${text}'`).join(' | ');
   const type = types[value.type];
   if (!type) throw new Error(`${f.name}: no TypeScript type is known for ${value.name} ${value.type}`);
-  return type;
+  return hasNulls(f, value) ? type.replace(/^readonly (\w+)\[]$/, 'readonly ($1 | null)[]') : type;
 }
 
 /** @param {DbFunction} f @param {Value} value */
 const isNullable = (f, value) => nullable[f.name]?.includes(value.name) ?? false;
 
+/** Whether there may be NULLs in it. @param {DbFunction} f @param {Value} value */
+const hasNulls = (f, value) => nullable[f.name]?.includes(`${value.name}[]`) ?? false;
+
 /** @param {DbFunction} f */
 function signature(f) {
   const required = f.arguments.filter((argument) => !argument.optional).length;
-  const json = f.arguments.flatMap((argument, i) => (argument.type === 'jsonb' ? [i] : []));
-  return `{ required: ${required}, accepted: ${f.arguments.length}, json: [${json.join(', ')}] }`;
+  /** @param {string} type */
+  const places = (type) => f.arguments.flatMap((argument, i) => (argument.type === type ? [i] : [])).join(', ');
+  const json = `json: [${places('jsonb')}], jsons: [${places('jsonb[]')}]`;
+  return `{ required: ${required}, accepted: ${f.arguments.length}, ${json} }`;
 }
 
 /** @param {string[]} comments */
@@ -170,7 +181,10 @@ function wrap(line) {
 /** What overlay.mjs names must be there. @param {DbFunction[]} functions */
 function checkNames(functions) {
   const known = new Set();
-  for (const f of functions) for (const { name } of [...f.arguments, ...f.columns]) known.add(`${f.name}.${name}`);
+  for (const f of functions) for (const { name, type } of [...f.arguments, ...f.columns]) {
+    known.add(`${f.name}.${name}`);
+    if (type.endsWith('[]')) known.add(`${f.name}.${name}[]`);
+  }
   const named = [
     ...Object.entries(nullable).flatMap(([f, names]) => names.map((name) => `${f}.${name}`)),
     ...Object.entries(values).flatMap(([f, texts]) => Object.keys(texts).map((name) => `${f}.${name}`)),

@@ -2,16 +2,22 @@
 // test/functions.test.mts.
 
 /**
- * What may be NULL: arguments (p_…) without a default, and columns. An argument whose default is NULL may be NULL too.
+ * What may be NULL: arguments (p_…) without a default, the elements of one (p_…[]), and columns. An argument whose default
+ * is NULL may be NULL too.
  * Columns of type jsonb are not named: whatever is in them, its type is unknown.
  * @type {Record<string, string[]>}
  */
 export const nullable = {
   job_claim: ['p_now', 'current_step'],
+  job_claim_many: ['p_now', 'current_step'],
+  job_heartbeat: ['p_now'],
   job_advance: ['p_now'],
   job_complete: ['p_now'],
+  job_complete_many: ['p_now'],
   job_fail: ['p_reason', 'p_now'],
+  job_fail_many: ['p_reasons', 'p_reasons[]', 'p_now'],
   queue_write: ['p_created_at', 'p_correlation_id'],
+  queue_write_many: ['p_created_at', 'p_correlation_id'],
   queue_mark_sent: ['p_sent_at'],
   // Where a delivery claimed the row, there is no fingerprint.
   inbox_claim_client: ['request_fingerprint'],
@@ -31,6 +37,9 @@ export const nullable = {
  * @type {Record<string, Record<string, string[]>>}
  */
 export const values = {
+  job_complete_many: { verdict: ['done', 'stale', 'unknown'] },
+  job_fail_many: { verdict: ['done', 'stale', 'unknown'] },
+  event_bus_archive_many: { verdict: ['done', 'stale', 'unknown'] },
   inbox_claim_request: { state: ['claimed', 'replay', 'incomplete'] },
   hfs_lite_grant: { p_as: ['application', 'operator', 'monitor'] },
 };

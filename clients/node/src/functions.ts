@@ -77,6 +77,34 @@ export interface DbFunctions {
     };
   };
   /**
+   * Ends many messages as handled in one call, each as event_bus_archive does: if this delivery still holds it.
+   *
+   * - p_queue: any queue that pgmq has.
+   * - p_msg_ids: the messages' ids, at most 10,000.
+   * - p_read_cts: the read_ct of each one's delivery.
+   *
+   * Answers one row for each item, in their order: the message's id and a verdict. done: this call archived it. stale:
+   * a later delivery holds it. unknown: it is not in the queue (any more). Equal items have one verdict. What another
+   * call takes while this one waits for it may answer stale.
+   *
+   * Errors: 22004 for NULL, also inside an array, 22023 for an empty name, arrays of two lengths, of more than one
+   * dimension or of more than 10,000 elements; a message names the element as p_msg_ids[3], counted from 1. 42704 for a
+   * queue that does not exist, 40001 from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.event_bus_archive_many': {
+    args: [
+      p_queue: string,
+      p_msg_ids: readonly BigInteger[],
+      p_read_cts: readonly number[],
+    ];
+    row: {
+      msg_id: string;
+      verdict: 'done' | 'stale' | 'unknown';
+    };
+  };
+  /**
    * Moves a message into the dead-letter queue `<queue>__dead`, with its headers, in one atomic move; twice, or by
    * several at once, makes one dead letter. A note stands in the dead letter's headers under the key hfs_lite:
    * source_msg_id, attempts (its read_ct), first_enqueued_at, buried_at, reason, requeues.
@@ -157,6 +185,35 @@ export interface DbFunctions {
       reason: string | null;
       message: unknown;
       headers: unknown;
+    };
+  };
+  /**
+   * Hides a message for longer, if this delivery still holds it; also where its timeout has ended and nobody has read
+   * it since. A message never becomes visible earlier by it.
+   *
+   * - p_queue: any queue that pgmq has.
+   * - p_msg_id: the message's id.
+   * - p_read_ct: the read_ct of the delivery that works on it.
+   * - p_vt: for how many seconds from now on, 0 or more.
+   *
+   * Answers one row with the message's id and vt (until when it is hidden now). No row: it is gone, or a later delivery
+   * holds it; the caller must stop.
+   *
+   * Errors: 22004 for NULL, 22023 for an empty name or a timeout below 0, 42704 for a queue that does not exist, 40001
+   * from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.event_bus_extend': {
+    args: [
+      p_queue: string,
+      p_msg_id: BigInteger,
+      p_read_ct: number,
+      p_vt: number,
+    ];
+    row: {
+      msg_id: string;
+      vt: Date;
     };
   };
   /**
@@ -302,6 +359,31 @@ export interface DbFunctions {
         p_payload: Json,
         p_correlation_id: string | null,
       ];
+    row: {
+      queues: number;
+    };
+  };
+  /**
+   * Sends many envelopes to every queue bound to a topic, in the caller's transaction; each as event_bus_send does. All
+   * of them are checked before any is sent, and a queue has them in the order in which they were passed.
+   *
+   * - p_topic: letters, digits, '.', '_' and '-'; no '.' first, last or twice running; at most 255 characters.
+   * - p_envelopes: at most 10,000, each as event_bus_send takes it.
+   *
+   * Answers one row with the number of queues that they were sent to; 0 where none is bound. No row: the array was
+   * empty. A bound queue whose table is gone is passed over with a warning (42P01).
+   *
+   * Errors: 22004 for NULL, also inside the array, 22023 for a topic or an envelope that breaks these rules, an array
+   * of more than one dimension or of more than 10,000 elements, 22001 for a topic over its width; a message names the
+   * element as p_envelopes[3], counted from 1.
+   *
+   * Since 0.3.0.
+   */
+  'public.event_bus_send_many': {
+    args: [
+      p_topic: string,
+      p_envelopes: readonly Json[],
+    ];
     row: {
       queues: number;
     };
@@ -526,6 +608,32 @@ export interface DbFunctions {
     };
   };
   /**
+   * Claims many deliveries of one source in one call, each as inbox_claim_event does. Claim them in the transaction
+   * that does the work, so that all of it is committed or none.
+   *
+   * - p_source: the door they came in through, 1 to 200 characters.
+   * - p_event_ids: the deliveries' ids, at most 10,000, each of 1 to 200 characters.
+   *
+   * Answers the ids of those that were not claimed before, in the order in which they were passed, each once however
+   * often it was passed. No row: all of them were claimed before. A repeat during another's open transaction waits for
+   * it, and claims if that was rolled back.
+   *
+   * Errors: 22004 for NULL, also inside the array, 22023 for an empty text, an array of more than one dimension or of
+   * more than 10,000 elements, 22001 for text over its width; a message names the element as p_event_ids[3], counted
+   * from 1. 40001 from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.inbox_claim_events': {
+    args: [
+      p_source: string,
+      p_event_ids: readonly string[],
+    ];
+    row: {
+      event_id: string;
+    };
+  };
+  /**
    * Claims a client's request by its whole content, or answers what is stored of it: source and fingerprint are made
    * inside, and compared.
    *
@@ -715,6 +823,45 @@ export interface DbFunctions {
     };
   };
   /**
+   * Claims many jobs of one kind by their keys, each as job_claim does, in one call: what is new, failed or has a lease
+   * that ended is the worker's, under one lease.
+   *
+   * - p_kind: what kind of jobs, 1 to 200 characters; a stored kind stays.
+   * - p_job_keys: the jobs' keys, at most 10,000, each of 1 to 200 characters; of equal ones the first counts.
+   * - p_worker: who claims, 1 to 200 characters.
+   * - p_lease_end: when the leases end, later than p_now.
+   * - p_payloads: one for each key, stored at the first claim only.
+   * - p_now: the caller's instant; NULL means the database's clock.
+   *
+   * Answers one row for each job that was claimed, in no order: its key, and what job_claim answers. A key without a
+   * row is done, or somebody holds a live lease. No row: none was claimed.
+   *
+   * Errors: 22004 for NULL, also inside an array, 22023 for an empty text, an infinite instant, a lease that does not
+   * end after p_now, arrays of two lengths, of more than one dimension or of more than 10,000 elements, 22001 for text
+   * over its width; a message names the element as p_job_keys[3], counted from 1. 40001 from PostgreSQL above READ
+   * COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.job_claim_many': {
+    args: [
+      p_kind: string,
+      p_job_keys: readonly string[],
+      p_worker: string,
+      p_lease_end: Instant,
+      p_payloads: readonly Json[],
+      p_now: Instant | null,
+    ];
+    row: {
+      job_key: string;
+      id: string;
+      kind: string;
+      fencing_token: string;
+      current_step: string | null;
+      payload: unknown;
+    };
+  };
+  /**
    * Ends a running job as done, if the caller still holds it, and clears its lease. A done job is never claimed again.
    *
    * - p_id: the job's id.
@@ -736,6 +883,34 @@ export interface DbFunctions {
     ];
     row: {
       id: string;
+    };
+  };
+  /**
+   * Ends many running jobs as done in one call, each as job_complete does: if the caller still holds it by its token.
+   *
+   * - p_ids: the jobs' ids, at most 10,000.
+   * - p_tokens: the fencing token of each, 1 or more.
+   * - p_now: the caller's instant; NULL means the database's clock.
+   *
+   * Answers one row for each item, in their order: the id and a verdict. done: this call ended the job. stale: the
+   * token is no longer the job's, or the job is not running; nothing changed there. unknown: there is no such job.
+   * Equal items have one verdict.
+   *
+   * Errors: 22004 for NULL, also inside an array, 22023 for a token below 1, an infinite instant, arrays of two
+   * lengths, of more than one dimension or of more than 10,000 elements; a message names the element as p_tokens[3],
+   * counted from 1. 40001 from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.job_complete_many': {
+    args: [
+      p_ids: readonly string[],
+      p_tokens: readonly BigInteger[],
+      p_now: Instant | null,
+    ];
+    row: {
+      id: string;
+      verdict: 'done' | 'stale' | 'unknown';
     };
   };
   /**
@@ -764,6 +939,69 @@ export interface DbFunctions {
     ];
     row: {
       id: string;
+    };
+  };
+  /**
+   * Ends attempts at many running jobs as failed in one call, each as job_fail does: if the caller still holds it by
+   * its token.
+   *
+   * - p_ids: the jobs' ids, at most 10,000.
+   * - p_tokens: the fencing token of each, 1 or more.
+   * - p_reasons: why, one for each item; NULL for none at all. NULL and any text are accepted inside it, and what is
+   *   longer than 10,000 characters is cut there and ends in a mark that says so; of equal items the first one's is
+   *   kept.
+   * - p_now: the caller's instant; NULL means the database's clock.
+   *
+   * Answers one row for each item, in their order: the id and a verdict. done: this call failed the job. stale: the
+   * token is no longer the job's, or the job is not running; nothing changed there. unknown: there is no such job.
+   * Equal items have one verdict.
+   *
+   * Errors: 22004 for NULL ids or tokens, also inside the arrays, 22023 for a token below 1, an infinite instant,
+   * arrays of two lengths, of more than one dimension or of more than 10,000 elements; a message names the element as
+   * p_tokens[3], counted from 1. 40001 from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.job_fail_many': {
+    args: [
+      p_ids: readonly string[],
+      p_tokens: readonly BigInteger[],
+      p_reasons: readonly (string | null)[] | null,
+      p_now: Instant | null,
+    ];
+    row: {
+      id: string;
+      verdict: 'done' | 'stale' | 'unknown';
+    };
+  };
+  /**
+   * Prolongs the lease of a running job, if the caller still holds it; also where the lease has ended and nobody has
+   * taken the job over. A lease never becomes shorter by it.
+   *
+   * - p_id: the job's id.
+   * - p_token: the caller's fencing token, 1 or more.
+   * - p_lease_end: when the lease is to end, later than p_now.
+   * - p_now: the caller's instant; NULL means the database's clock.
+   *
+   * Answers one row with the id and the instant at which the lease ends now: p_lease_end, or what it was where that is
+   * later. No row: the token is no longer the job's, or the job is not running; nothing changed, and the caller must
+   * stop.
+   *
+   * Errors: 22004 for NULL, 22023 for a token below 1, an infinite instant or a lease that does not end after p_now,
+   * 40001 from PostgreSQL above READ COMMITTED.
+   *
+   * Since 0.3.0.
+   */
+  'public.job_heartbeat': {
+    args: [
+      p_id: string,
+      p_token: BigInteger,
+      p_lease_end: Instant,
+      p_now: Instant | null,
+    ];
+    row: {
+      id: string;
+      lease_expires_at: Date;
     };
   };
   /**
@@ -912,6 +1150,35 @@ export interface DbFunctions {
     };
   };
   /**
+   * Writes many rows into the outbox in one call, each as queue_write does. A relay takes them in the order in which
+   * they were passed.
+   *
+   * - p_queue: where they are to be carried, 1 to 200 characters.
+   * - p_payloads: what is to be carried, at most 10,000.
+   * - p_created_at: the rows' instant; NULL means the database's clock.
+   * - p_correlation_id: that of all of them: NULL, or 1 to 200 characters without control characters (Unicode's
+   *   category Cc).
+   *
+   * Answers the ids of the rows, in the order of the payloads.
+   *
+   * Errors: 22004 for a NULL queue or payload, 22023 for an empty text, a control character, an infinite instant, an
+   * array of more than one dimension or of more than 10,000 elements, 22001 for text over its width; a message names
+   * the element as p_payloads[3], counted from 1.
+   *
+   * Since 0.3.0.
+   */
+  'public.queue_write_many': {
+    args: [
+      p_queue: string,
+      p_payloads: readonly Json[],
+      p_created_at: Instant | null,
+      p_correlation_id: string | null,
+    ];
+    row: {
+      id: string;
+    };
+  };
+  /**
    * The fingerprint of a request: the SHA-256 of its canonical form, equal to what JavaScript computes on the parsed
    * body.
    *
@@ -936,48 +1203,58 @@ export interface DbFunctions {
 
 /** The signatures of each: more than one where it is overloaded. */
 export const signatures: Record<keyof DbFunctions, readonly Signature[]> = {
-  'public.canonical_json': [{ required: 1, accepted: 1, json: [0] }],
-  'public.event_bus_all_dead_letters': [{ required: 0, accepted: 1, json: [] }],
-  'public.event_bus_archive': [{ required: 2, accepted: 3, json: [] }],
-  'public.event_bus_bury': [{ required: 2, accepted: 4, json: [] }],
-  'public.event_bus_check': [{ required: 0, accepted: 0, json: [] }],
-  'public.event_bus_dead_letters': [{ required: 1, accepted: 2, json: [] }],
-  'public.event_bus_read': [{ required: 3, accepted: 3, json: [] }],
-  'public.event_bus_record': [{ required: 0, accepted: 1, json: [] }],
-  'public.event_bus_repair': [{ required: 0, accepted: 0, json: [] }],
-  'public.event_bus_requeue': [{ required: 2, accepted: 2, json: [] }],
-  'public.event_bus_send': [{ required: 2, accepted: 2, json: [1] }, { required: 4, accepted: 4, json: [2] }],
-  'public.event_bus_subscribe': [{ required: 2, accepted: 2, json: [] }],
-  'public.event_bus_sweep': [{ required: 3, accepted: 3, json: [] }],
-  'public.event_bus_unsubscribe': [{ required: 2, accepted: 2, json: [] }],
-  'public.hfs_lite_age': [{ required: 1, accepted: 2, json: [] }],
-  'public.hfs_lite_grant': [{ required: 1, accepted: 2, json: [] }],
-  'public.hfs_lite_health': [{ required: 0, accepted: 0, json: [] }],
-  'public.hfs_lite_revoke': [{ required: 1, accepted: 1, json: [] }],
-  'public.inbox_claim_client': [{ required: 3, accepted: 4, json: [] }],
-  'public.inbox_claim_event': [{ required: 2, accepted: 2, json: [] }],
-  'public.inbox_claim_request': [{ required: 4, accepted: 5, json: [3] }],
-  'public.inbox_forget': [{ required: 2, accepted: 2, json: [] }],
-  'public.inbox_save_client_outcome': [{ required: 3, accepted: 3, json: [2] }],
-  'public.inbox_sweep_clients': [{ required: 2, accepted: 2, json: [] }],
-  'public.inbox_sweep_events': [{ required: 2, accepted: 2, json: [] }],
-  'public.job_advance': [{ required: 4, accepted: 4, json: [] }],
-  'public.job_claim': [{ required: 6, accepted: 6, json: [4] }],
-  'public.job_complete': [{ required: 3, accepted: 3, json: [] }],
-  'public.job_fail': [{ required: 4, accepted: 4, json: [] }],
-  'public.job_tick_claim': [{ required: 2, accepted: 3, json: [] }],
-  'public.jobs_sweep': [{ required: 2, accepted: 2, json: [] }],
-  'public.queue_mark_sent': [{ required: 2, accepted: 2, json: [] }],
-  'public.queue_sweep': [{ required: 2, accepted: 2, json: [] }],
-  'public.queue_waiting': [{ required: 1, accepted: 1, json: [] }],
-  'public.queue_write': [{ required: 4, accepted: 4, json: [1] }],
-  'public.request_fingerprint': [{ required: 1, accepted: 1, json: [0] }],
+  'public.canonical_json': [{ required: 1, accepted: 1, json: [0], jsons: [] }],
+  'public.event_bus_all_dead_letters': [{ required: 0, accepted: 1, json: [], jsons: [] }],
+  'public.event_bus_archive': [{ required: 2, accepted: 3, json: [], jsons: [] }],
+  'public.event_bus_archive_many': [{ required: 3, accepted: 3, json: [], jsons: [] }],
+  'public.event_bus_bury': [{ required: 2, accepted: 4, json: [], jsons: [] }],
+  'public.event_bus_check': [{ required: 0, accepted: 0, json: [], jsons: [] }],
+  'public.event_bus_dead_letters': [{ required: 1, accepted: 2, json: [], jsons: [] }],
+  'public.event_bus_extend': [{ required: 4, accepted: 4, json: [], jsons: [] }],
+  'public.event_bus_read': [{ required: 3, accepted: 3, json: [], jsons: [] }],
+  'public.event_bus_record': [{ required: 0, accepted: 1, json: [], jsons: [] }],
+  'public.event_bus_repair': [{ required: 0, accepted: 0, json: [], jsons: [] }],
+  'public.event_bus_requeue': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.event_bus_send': [{ required: 2, accepted: 2, json: [1], jsons: [] }, { required: 4, accepted: 4, json: [2], jsons: [] }],
+  'public.event_bus_send_many': [{ required: 2, accepted: 2, json: [], jsons: [1] }],
+  'public.event_bus_subscribe': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.event_bus_sweep': [{ required: 3, accepted: 3, json: [], jsons: [] }],
+  'public.event_bus_unsubscribe': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.hfs_lite_age': [{ required: 1, accepted: 2, json: [], jsons: [] }],
+  'public.hfs_lite_grant': [{ required: 1, accepted: 2, json: [], jsons: [] }],
+  'public.hfs_lite_health': [{ required: 0, accepted: 0, json: [], jsons: [] }],
+  'public.hfs_lite_revoke': [{ required: 1, accepted: 1, json: [], jsons: [] }],
+  'public.inbox_claim_client': [{ required: 3, accepted: 4, json: [], jsons: [] }],
+  'public.inbox_claim_event': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.inbox_claim_events': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.inbox_claim_request': [{ required: 4, accepted: 5, json: [3], jsons: [] }],
+  'public.inbox_forget': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.inbox_save_client_outcome': [{ required: 3, accepted: 3, json: [2], jsons: [] }],
+  'public.inbox_sweep_clients': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.inbox_sweep_events': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.job_advance': [{ required: 4, accepted: 4, json: [], jsons: [] }],
+  'public.job_claim': [{ required: 6, accepted: 6, json: [4], jsons: [] }],
+  'public.job_claim_many': [{ required: 6, accepted: 6, json: [], jsons: [4] }],
+  'public.job_complete': [{ required: 3, accepted: 3, json: [], jsons: [] }],
+  'public.job_complete_many': [{ required: 3, accepted: 3, json: [], jsons: [] }],
+  'public.job_fail': [{ required: 4, accepted: 4, json: [], jsons: [] }],
+  'public.job_fail_many': [{ required: 4, accepted: 4, json: [], jsons: [] }],
+  'public.job_heartbeat': [{ required: 4, accepted: 4, json: [], jsons: [] }],
+  'public.job_tick_claim': [{ required: 2, accepted: 3, json: [], jsons: [] }],
+  'public.jobs_sweep': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.queue_mark_sent': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.queue_sweep': [{ required: 2, accepted: 2, json: [], jsons: [] }],
+  'public.queue_waiting': [{ required: 1, accepted: 1, json: [], jsons: [] }],
+  'public.queue_write': [{ required: 4, accepted: 4, json: [1], jsons: [] }],
+  'public.queue_write_many': [{ required: 4, accepted: 4, json: [], jsons: [1] }],
+  'public.request_fingerprint': [{ required: 1, accepted: 1, json: [0], jsons: [] }],
 };
 
 export interface Signature {
   /** How many arguments must be given, and how many may be. */
   required: number;
   accepted: number;
-  /** The places of those that are jsonb. */
+  /** The places of those that are jsonb, and of those that are jsonb[]. */
   json: readonly number[];
+  jsons: readonly number[];
 }

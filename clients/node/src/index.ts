@@ -62,7 +62,11 @@ function parametersOf(name: string, args: readonly unknown[]): unknown[] {
   let given = args.length;
   // As everywhere in JavaScript, undefined at the end is an argument that was left out: its default counts.
   while (given > signature.required && args[given - 1] === undefined) given--;
-  return args.slice(0, given).map((value, i) => (signature.json.includes(i) ? jsonOf(name, i, value) : value ?? null));
+  return args.slice(0, given).map((value, i) => {
+    if (signature.json.includes(i)) return jsonOf(name, i, value);
+    if (signature.jsons.includes(i) && Array.isArray(value)) return value.map((element) => jsonOf(name, i, element));
+    return value ?? null;
+  });
 }
 
 /** JSON as text: node-postgres would make '{…}' of an array, which is no JSON, and send a string as it is. */

@@ -22,15 +22,18 @@ const calls: [DbFunctionName, unknown[]][] = [
   ['public.canonical_json', [{}]],
   ['public.event_bus_all_dead_letters', [1]],
   ['public.event_bus_archive', ['placed__mailer', 1, 1]],
+  ['public.event_bus_archive_many', ['placed__mailer', [1], [1]]],
   ['public.event_bus_bury', ['placed__mailer', 1, 'why', 1]],
   ['public.event_bus_check', []],
   ['public.event_bus_dead_letters', ['placed__mailer', 1]],
+  ['public.event_bus_extend', ['placed__mailer', 1, 1, 1]],
   ['public.event_bus_read', ['placed__mailer', 1, 1]],
   ['public.event_bus_record', ['placed__mailer']],
   ['public.event_bus_repair', []],
   ['public.event_bus_requeue', ['placed__mailer', 1]],
   ['public.event_bus_send', ['placed', { payload: { dedupeKey: 'k' } }]],
   ['public.event_bus_send', ['e', 'placed', { dedupeKey: 'k' }, 'request']],
+  ['public.event_bus_send_many', ['placed', [{ payload: { dedupeKey: 'k' } }]]],
   ['public.event_bus_subscribe', ['placed', 'mailer']],
   ['public.event_bus_sweep', ['placed__mailer', minutes(0), 1]],
   ['public.event_bus_unsubscribe', ['other', 'other']],
@@ -40,6 +43,7 @@ const calls: [DbFunctionName, unknown[]][] = [
   ['public.hfs_lite_revoke', ['app_be']],
   ['public.inbox_claim_client', ['door', 'key', 'f', minutes(0)]],
   ['public.inbox_claim_event', ['door', 'event']],
+  ['public.inbox_claim_events', ['door', ['event']]],
   ['public.inbox_claim_request', ['1', 'pay', 'key', {}, minutes(0)]],
   ['public.inbox_forget', ['door', 'event']],
   ['public.inbox_save_client_outcome', ['door', 'key', {}]],
@@ -47,14 +51,19 @@ const calls: [DbFunctionName, unknown[]][] = [
   ['public.inbox_sweep_events', [minutes(0), 1]],
   ['public.job_advance', [id, 1, 'step', minutes(0)]],
   ['public.job_claim', ['mail', 'key', 'worker', minutes(2), {}, minutes(0)]],
+  ['public.job_claim_many', ['mail', ['key'], 'worker', minutes(2), [{}], minutes(0)]],
   ['public.job_complete', [id, 1, minutes(0)]],
+  ['public.job_complete_many', [[id], [1], minutes(0)]],
   ['public.job_fail', [id, 1, 'why', minutes(0)]],
+  ['public.job_fail_many', [[id], [1], ['why'], minutes(0)]],
+  ['public.job_heartbeat', [id, 1, minutes(2), minutes(0)]],
   ['public.job_tick_claim', ['cron', minutes(0), minutes(0)]],
   ['public.jobs_sweep', [minutes(0), 1]],
   ['public.queue_mark_sent', [[id], minutes(0)]],
   ['public.queue_sweep', [minutes(0), 1]],
   ['public.queue_waiting', [1]],
   ['public.queue_write', ['mail', {}, minutes(0), 'request']],
+  ['public.queue_write_many', ['mail', [{}], minutes(0), 'request']],
   ['public.request_fingerprint', [{}]],
 ];
 
@@ -89,6 +98,10 @@ describe('which arguments may be NULL', async () => {
         } else {
           assert.equal(sqlState(await refusal(withNull)), '22004', argument.name);
         }
+        if (!argument.type.endsWith('[]') || f.name === 'queue_mark_sent') continue;
+        const withNullInside = call(name, args.with(i, [null]));
+        if (nullable[f.name]?.includes(`${argument.name}[]`)) await withNullInside;
+        else assert.equal(sqlState(await refusal(withNullInside)), '22004', `${argument.name}[]`);
       }
     });
   }

@@ -1,7 +1,7 @@
 // Every function, on everything that takes a call: what comes back has the columns and the types that are declared.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { callDbFunction, type DbFunctionArgs, type DbFunctionName, type DbFunctionRow } from 'hfs-lite';
+import { callDbFunction, jsonNull, type DbFunctionArgs, type DbFunctionName, type DbFunctionRow } from 'hfs-lite';
 import { nullable, values } from '../overlay.mjs';
 import { catalog } from '../generate.mjs';
 import { minutes, only, ownDatabase, unique } from './support.mjs';
@@ -74,6 +74,41 @@ for (const [what, queryable] of Object.entries(await database.queryables())) {
       assert.deepEqual(await call('public.jobs_sweep', [minutes(1), 10_000]), [{ deleted_count: 1 }]);
     });
 
+    test('many jobs', async () => {
+      const keys = [unique('job'), unique('job')];
+      const claim = () => call('public.job_claim_many', ['report', keys, 'worker', minutes(5), [{ n: 1 }, [2]], null]);
+      const jobs = (await claim()).sort((a, b) => keys.indexOf(a.job_key) - keys.indexOf(b.job_key));
+      assert.deepEqual(jobs.map((job) => [job.kind, job.job_key, job.fencing_token, job.current_step, job.payload]), [
+        ['report', keys[0], '1', null, { n: 1 }],
+        ['report', keys[1], '1', null, [2]],
+      ]);
+      assert.deepEqual(await claim(), []);
+      const [a, b] = jobs.map((job) => job.id) as [string, string];
+      const held = only(await call('public.job_heartbeat', [a, 1, minutes(9), null]));
+      assert.equal(held.id, a);
+      assert(held.lease_expires_at > minutes(8));
+      assert.deepEqual(await call('public.job_heartbeat', [a, 2, minutes(9), minutes(0)]), []);
+      await call('public.job_advance', [a, 1, 'written', null]);
+      const unknown = '00000000-0000-4000-8000-000000000000';
+      const reasons = ['no answer', null, ''];
+      assert.deepEqual(await call('public.job_fail_many', [[a, b, unknown], [1n, '2', 1], reasons, null]), [
+        { id: a, verdict: 'done' },
+        { id: b, verdict: 'stale' },
+        { id: unknown, verdict: 'unknown' },
+      ]);
+      const again = only(await claim());
+      assert.deepEqual([again.id, again.fencing_token, again.current_step], [a, '2', 'written']);
+      assert.deepEqual(await call('public.job_complete_many', [[b, unknown, a], [1, 1, 1], null]), [
+        { id: b, verdict: 'done' },
+        { id: unknown, verdict: 'unknown' },
+        { id: a, verdict: 'stale' },
+      ]);
+      assert.deepEqual(await call('public.job_complete_many', [[a], [again.fencing_token], null]), [
+        { id: a, verdict: 'done' },
+      ]);
+      assert.deepEqual(await call('public.jobs_sweep', [minutes(1), 10_000]), [{ deleted_count: 2 }]);
+    });
+
     test('a tick', async () => {
       const name = unique('cron');
       const minute = new Date('2026-03-29T01:30:00Z');
@@ -91,6 +126,27 @@ for (const [what, queryable] of Object.entries(await database.queryables())) {
       assert.deepEqual(await call('public.queue_mark_sent', [ids, null]), [{ queue_mark_sent: '' }]);
       assert.deepEqual(await call('public.queue_waiting', [10]), []);
       assert.deepEqual(await call('public.queue_sweep', [minutes(1), 10_000]), [{ deleted_count: 2 }]);
+    });
+
+    test('many rows of the outbox', async () => {
+      const ids = (await call('public.queue_write_many', ['mail', ['a "text"', [1, null], jsonNull], null, 'r'])).map(
+        (row) => row.id);
+      const rows = await call('public.queue_waiting', [10]);
+      assert.deepEqual(rows.map((row) => [row.id, row.payload, row.correlationId]), [
+        [ids[0], 'a "text"', 'r'],
+        [ids[1], [1, null], 'r'],
+        [ids[2], null, 'r'],
+      ]);
+      await call('public.queue_mark_sent', [ids, null]);
+      assert.deepEqual(await call('public.queue_sweep', [minutes(1), 10_000]), [{ deleted_count: 3 }]);
+    });
+
+    test('many deliveries', async () => {
+      const events = ['a', 'it\'s "b", {c}', 'NULL'].map((name) => unique(name));
+      const claim = () => call('public.inbox_claim_events', ['bus', events]);
+      assert.deepEqual(await claim(), events.map((event_id) => ({ event_id })));
+      assert.deepEqual(await claim(), []);
+      assert.deepEqual(await call('public.inbox_sweep_events', [minutes(1), 10_000]), [{ deleted_count: 3 }]);
     });
 
     test('a delivery', async () => {
@@ -161,6 +217,28 @@ for (const [what, queryable] of Object.entries(await database.queryables())) {
       await call('public.event_bus_all_dead_letters', [1]);
       only(await call('public.event_bus_requeue', [queue, buried[0]!.msg_id]));
       assert.deepEqual(await call('public.event_bus_requeue', [queue, buried[0]!.msg_id]), []);
+      assert.deepEqual(await call('public.event_bus_sweep', [queue, minutes(1), 10]), [{ deleted_count: 1 }]);
+    });
+
+    test('many events', async () => {
+      const topic = unique('placed');
+      const { queue } = only(await call('public.event_bus_subscribe', [topic, 'mailer']));
+      const envelopes = ['a', 'b'].map((dedupeKey) => ({ eventName: topic, payload: { dedupeKey } }));
+      assert.deepEqual(await call('public.event_bus_send_many', [topic, envelopes]), [{ queues: 1 }]);
+      assert.deepEqual(await call('public.event_bus_send_many', [topic, []]), []);
+      const [a, b] = await call('public.event_bus_read', [queue, 30, 10]);
+      assert(a && b);
+      assert.deepEqual([a.message, b.message], envelopes);
+      const held = only(await call('public.event_bus_extend', [queue, a.msg_id, a.read_ct, 600]));
+      assert.equal(held.msg_id, a.msg_id);
+      assert(held.vt > a.vt);
+      assert.deepEqual(await call('public.event_bus_extend', [queue, a.msg_id, 2, 600]), []);
+      const ids = [b.msg_id, a.msg_id, '999'];
+      assert.deepEqual(await call('public.event_bus_archive_many', [queue, ids, [1, 2, 1]]), [
+        { msg_id: b.msg_id, verdict: 'done' },
+        { msg_id: a.msg_id, verdict: 'stale' },
+        { msg_id: '999', verdict: 'unknown' },
+      ]);
       assert.deepEqual(await call('public.event_bus_sweep', [queue, minutes(1), 10]), [{ deleted_count: 1 }]);
     });
 
