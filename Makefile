@@ -1,5 +1,5 @@
 # The commands of this repository. Each installs what it needs and says so first; none touches a server that is there already.
-.PHONY: run stop psql example adopt-check test test-long image-test lint bench bench-check clean help
+.PHONY: run stop psql example adopt-check test test-long image-test lint bench bench-report bench-check clean help
 
 help: ## Lists the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -31,8 +31,14 @@ image-test: ## Builds the database image, and tests it run, killed, stopped, dum
 lint: ## Formatting and clippy only
 	@scripts/test lint
 
-bench: ## Counts instructions a call, for every function
+bench: ## Measures everything (an hour and a half), and writes it into bench/ and docs/benchmarks.md
+	@bench/run --write
 	@bench/instructions --write
+	@bench/fingerprint
+	@bench/report
+
+bench-report: ## Makes docs/benchmarks.md and its plots of what make bench measured last
+	@bench/report
 
 bench-check: ## Counts only what has a bar, and fails over it
 	@bench/instructions --check
