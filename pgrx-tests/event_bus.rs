@@ -1,7 +1,7 @@
 //! The event bus, as one session sees it.
 
 use super::checks::{AWKWARD, Takes, arguments, caught, changes_nothing, contents, quoted, wide, writes_nothing};
-use super::harness::{Database, column, refusal, refused, rows, value};
+use super::harness::{Database, column, refusal, refused, rows, value, wait_until};
 use postgres::error::{DbError, SqlState};
 use postgres::{Client, NoTls};
 use std::sync::{Arc, Mutex};
@@ -250,6 +250,8 @@ fn bindings_are_found_however_the_index_was_made_and_in_the_order_of_their_names
     for other in [
         "create index hfs_lite_topic_heads_idx on pgmq.meta (queue_name)",
         "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (bound_at)",
+        "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (pattern)",
+        "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (lower(pattern))",
         "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings using hash (pattern)",
         "create index hfs_lite_topic_heads_idx on pgmq.topic_bindings (pattern) where pattern = 'other'",
         "create table pgmq.hfs_lite_topic_heads_idx (pattern text)",
@@ -398,6 +400,36 @@ fn events_that_are_sent_together_become_visible_one_after_the_other() {
         select vt, lag(vt, 1, vt) over (order by msg_id) as last from pgmq.\"q_{QUEUE}\") m"
     );
     assert_eq!(value(&mut superuser, &distinct), "t");
+
+/// How often the index of the bindings was read.
+fn looks(session: &mut Client) -> u32 {
+    value(session, "select pg_stat_force_next_flush()");
+    value(session, &format!("select pg_stat_get_numscans('{HEADS}'::regclass)")).parse().unwrap()
+}
+
+#[test]
+fn an_index_that_was_made_beside_updates_is_used_by_those_whose_snapshots_are_younger() {
+    let (database, _session, mut superuser) = subscribed();
+    let mut reader = database.connect();
+    reader.batch_execute("begin isolation level repeatable read; select 1").unwrap();
+    // The version of the row that the reader's snapshot shows gets no entry.
+    superuser
+        .batch_execute(&format!(
+            "update pgmq.topic_bindings set bound_at = now();
+             create temp table definition as select pg_get_indexdef('{HEADS}'::regclass) as sql;
+             drop index {HEADS};
+             do $$ begin execute (select sql from definition); end $$"
+        ))
+        .unwrap();
+    let built = format!("from pg_index where indexrelid = '{HEADS}'::regclass");
+    assert_eq!(value(&mut superuser, &format!("select indcheckxmin {built}")), "t");
+    assert_eq!(send(&mut reader, "order.created"), "1");
+    reader.batch_execute("commit").unwrap();
+    assert_eq!(looks(&mut reader), 0);
+    let oldest = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
+    wait_until(&mut superuser, &format!("(select xmin::text::bigint < {oldest} {built})"));
+    assert_eq!(send(&mut superuser, "order.created"), "1");
+    assert_eq!(looks(&mut superuser), 1);
 }
 
 #[test]

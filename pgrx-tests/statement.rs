@@ -449,6 +449,26 @@ fn a_name_of_another_type_in_pgmqs_bindings_is_never_misread() {
 }
 
 #[test]
+fn of_two_tables_of_bindings_the_one_that_has_the_name_by_now_counts() {
+    let database = Database::new();
+    let (mut owner, mut session) = (database.connect(), database.connect_as("app_be"));
+    make_queues(&mut owner, 2);
+    let send = "select queues from public.event_bus_send('q1', '{\"payload\": {\"dedupeKey\": \"k\"}}')";
+    assert_eq!(value(&mut session, send), "1");
+    // The session knows the name, and holds no lock.
+    session.batch_execute("begin").unwrap();
+    owner
+        .batch_execute(
+            "alter table pgmq.topic_bindings rename to topic_bindings_before;
+             create table pgmq.topic_bindings (like pgmq.topic_bindings_before including all);
+             insert into pgmq.topic_bindings (pattern, queue_name) values ('q1', 'q1'), ('q1', 'q2')",
+        )
+        .unwrap();
+    assert_eq!(value(&mut session, send), "2");
+    session.batch_execute("commit").unwrap();
+}
+
+#[test]
 fn the_extension_can_be_dropped_and_created_again_in_one_backend() {
     let database = Database::empty();
     let mut owner = database.connect();

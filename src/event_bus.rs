@@ -20,7 +20,7 @@ static BINDINGS: Index = Index {
     table: c"topic_bindings",
     name: c"hfs_lite_topic_heads_idx",
     locked: Locked::ToRead,
-    columns: &[TEXTOID],
+    columns: &[(c"regexp_replace", TEXTOID)],
 };
 
 // The same where that index is missing: before the extension's update to 0.3.0, or if an update of pgmq makes its table anew. In

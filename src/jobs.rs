@@ -44,7 +44,7 @@ static BY_KEY: Index = Index {
     table: c"jobs",
     name: c"jobs_job_key_key",
     locked: Locked::ToWrite,
-    columns: &[TEXTOID],
+    columns: &[(c"job_key", TEXTOID)],
 };
 
 thread_local! {

@@ -12,7 +12,7 @@ static MINUTES: Index = Index {
     table: c"job_ticks",
     name: c"job_ticks_pkey",
     locked: Locked::ToWrite,
-    columns: &[TEXTOID],
+    columns: &[(c"name", TEXTOID)],
 };
 
 // The claim of a minute that is newer than all that the snapshot shows; other claims meet the unique index.

@@ -38,6 +38,7 @@ unsafe extern "C-unwind" {
     fn SPI_fnumber(desc: pg_sys::TupleDesc, column: *const c_char) -> c_int;
     fn systable_endscan_ordered(scan: pg_sys::SysScanDesc);
     fn RelationGetIndexPredicate(index: pg_sys::Relation) -> *mut pg_sys::List;
+    fn TransactionIdPrecedes(earlier: pg_sys::TransactionId, later: pg_sys::TransactionId) -> bool;
     fn index_rescan(
         scan: pg_sys::IndexScanDesc,
         keys: pg_sys::ScanKey,
@@ -58,8 +59,9 @@ pub struct Index {
     pub name: &'static CStr,
     /// How both are locked: as the statement locks them that follows, which then finds them locked.
     pub locked: Locked,
-    /// The types of the columns that it is asked by, which are its first: text (to an index, varchar is text) or timestamptz.
-    pub columns: &'static [Oid],
+    /// The columns that it is asked by, which are its first: the name of each (of an expression, that of its function) and its
+    /// type, text (to an index, varchar is text) or timestamptz.
+    pub columns: &'static [(&'static CStr, Oid)],
 }
 
 /// The mode of a lock.
@@ -137,7 +139,7 @@ impl Index {
             }
             // After the table was locked, so that it stays.
             let index = relation(schema, self.name).map_or(ptr::null_mut(), |index| try_relation_open(index.oid, lock));
-            if index.is_null() || !self.is_told_by(table, index) {
+            if index.is_null() || !self.is_told_by(schema, table, index) {
                 if !index.is_null() {
                     relation_close(index, KEPT);
                 }
@@ -151,7 +153,7 @@ impl Index {
                     Key::AnyOf(texts) => (pg_sys::SK_SEARCHARRAY, texts),
                 };
                 let equal =
-                    if self.columns[i] == pg_sys::TEXTOID { pg_sys::F_TEXTEQ } else { pg_sys::F_TIMESTAMPTZ_EQ };
+                    if self.columns[i].1 == pg_sys::TEXTOID { pg_sys::F_TEXTEQ } else { pg_sys::F_TIMESTAMPTZ_EQ };
                 ScanKeyEntryInitialize(
                     &mut entries[i],
                     flags as c_int,
@@ -170,25 +172,51 @@ impl Index {
         }
     }
 
-    /// Whether the index is of this table and of the expected types, and holds all rows that any snapshot shows.
+    /// Whether the index is of this table and of the expected columns, and holds all rows that our snapshots show.
     ///
     /// SAFETY: both are open.
-    unsafe fn is_told_by(&self, table: pg_sys::Relation, index: pg_sys::Relation) -> bool {
+    unsafe fn is_told_by(&self, schema: Oid, table: pg_sys::Relation, index: pg_sys::Relation) -> bool {
         unsafe {
             let of_index = &*(*index).rd_rel;
             if of_index.relkind != pg_sys::RELKIND_INDEX as c_char || of_index.relam != pg_sys::BTREE_AM_OID {
                 return false;
             }
             let (of_table, of_index) = (&*(*table).rd_rel, &*(*index).rd_index);
-            of_table.relkind == pg_sys::RELKIND_RELATION as c_char
+            // Until it was locked, somebody may have given its name to another.
+            CStr::from_ptr(of_table.relname.data.as_ptr()) == self.table
+                && of_table.relnamespace == schema
+                && of_table.relkind == pg_sys::RELKIND_RELATION as c_char
                 && !of_table.relhassubclass
                 && of_index.indrelid == (*table).rd_id
                 && of_index.indisvalid
-                && !of_index.indcheckxmin
+                && (!of_index.indcheckxmin || is_older_than_our_snapshots(index))
                 && RelationGetIndexPredicate(index).is_null()
                 && usize::from(of_index.indnkeyatts as u16) >= self.columns.len()
-                && self.columns.iter().enumerate().all(|(i, kind)| *(*index).rd_opcintype.add(i) == *kind)
+                && self.columns.iter().enumerate().all(|(i, (name, kind))| {
+                    *(*index).rd_opcintype.add(i) == *kind
+                        && SPI_fnumber((*index).rd_att, name.as_ptr()) == i as c_int + 1
+                })
         }
+    }
+}
+
+/// Whether an index that was built while rows were being updated may be used, as the planner asks: it lacks versions of them
+/// that only snapshots from before it show.
+///
+/// SAFETY: it is open, and this transaction has a snapshot.
+unsafe fn is_older_than_our_snapshots(index: pg_sys::Relation) -> bool {
+    unsafe { TransactionIdPrecedes(xmin_of(&*(*(*index).rd_indextuple).t_data), pg_sys::TransactionXmin) }
+}
+
+/// As HeapTupleHeaderGetXmin of PostgreSQL's htup_details.h.
+///
+/// SAFETY: the header of a stored row.
+unsafe fn xmin_of(header: &pg_sys::HeapTupleHeaderData) -> pg_sys::TransactionId {
+    let frozen = pg_sys::HEAP_XMIN_FROZEN as u16;
+    if header.t_infomask & frozen == frozen {
+        pg_sys::FrozenTransactionId
+    } else {
+        unsafe { header.t_choice.t_heap.t_xmin }
     }
 }
 
