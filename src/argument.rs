@@ -176,14 +176,14 @@ pub fn each<A: Array, Checked>(
     check: impl Fn(Argument, Option<A::Element>) -> Checked,
 ) -> A {
     let argument = argument.into();
-    let array = required(argument, value);
+    let array = required(argument, value).in_memory();
     if array.dimensions() > 1 {
         Error::Dimensions { argument }.raise();
     }
-    let elements = array.elements();
-    if elements.count() > BATCH as usize {
-        Error::TooMany { argument, limit: BATCH as usize, count: elements.count() }.raise();
+    if array.count() > BATCH as usize {
+        Error::TooMany { argument, limit: BATCH as usize, count: array.count() }.raise();
     }
+    let elements = array.elements();
     for i in 0..elements.count() {
         check(argument.element(i + 1), elements.get(i));
     }

@@ -472,12 +472,12 @@ fn job_fail_many(
     call: Call,
 ) -> TableIterator<'static, (name!(id, Uuid), name!(verdict, Text))> {
     let (ids, tokens) = holders(p_ids, p_tokens);
-    if p_reasons.is_some() {
-        let reasons = argument::each("p_reasons", p_reasons, |_, _| ());
+    let reasons = p_reasons.map(|reasons| argument::each("p_reasons", Some(reasons), |_, _| ()));
+    if let Some(reasons) = reasons {
         argument::same_length("p_reasons", reasons, "p_ids", ids);
     }
     let now = argument::now("p_now", p_now);
-    call.answer(&FAIL_MANY, [ids.into(), tokens.into(), p_reasons.into(), now.into()])
+    call.answer(&FAIL_MANY, [ids.into(), tokens.into(), reasons.into(), now.into()])
 }
 
 /// The items of a guarded write of many: a job's id and the caller's token each.

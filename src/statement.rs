@@ -978,17 +978,26 @@ pub trait Array: Copy {
     #[doc(hidden)]
     fn datum(self) -> Datum;
 
+    #[doc(hidden)]
+    fn of(datum: Datum) -> Self;
+
+    /// The same array, decompressed, flattened and brought into memory once, for what else is asked of it here.
+    fn in_memory(self) -> Self {
+        // SAFETY: the datum is an array.
+        Self::of(Datum::from(unsafe { pg_detoast_datum(self.datum().cast_mut_ptr()) }))
+    }
+
     /// How many dimensions it has; an empty array has none.
     fn dimensions(self) -> c_int {
         // SAFETY: the datum is an array.
-        unsafe { (*in_memory(self)).ndim }
+        unsafe { (*flat(self)).ndim }
     }
 
     /// How many elements it holds.
     fn count(self) -> usize {
         // SAFETY: the datum is an array; behind its head stands the size of each dimension.
         unsafe {
-            let array = in_memory(self);
+            let array = flat(self);
             ArrayGetNItems((*array).ndim, array.add(1).cast()) as usize
         }
     }
@@ -999,7 +1008,7 @@ pub trait Array: Copy {
         let (mut datums, mut nulls, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
         // SAFETY: the datum is an array of this type.
         unsafe {
-            let array = in_memory(self);
+            let array = flat(self);
             deconstruct_array(array, kind, length, by_value, align as c_char, &mut datums, &mut nulls, &mut count);
         }
         Elements { datums, nulls, count: count as usize, kind, of: PhantomData }
@@ -1007,7 +1016,7 @@ pub trait Array: Copy {
 }
 
 /// SAFETY: the datum of an array is one.
-unsafe fn in_memory(array: impl Array) -> *mut pg_sys::ArrayType {
+unsafe fn flat(array: impl Array) -> *mut pg_sys::ArrayType {
     unsafe { pg_detoast_datum(array.datum().cast_mut_ptr()).cast() }
 }
 
@@ -1045,6 +1054,10 @@ macro_rules! arrays {
 
             fn datum(self) -> Datum {
                 self.0
+            }
+
+            fn of(datum: Datum) -> Self {
+                Self(datum)
             }
         }
     )*};
