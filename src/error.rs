@@ -52,6 +52,8 @@ pub enum Error<'a> {
     NoRole { role: &'a str },
     #[error("only the extension's owner or a superuser may grant or revoke rights on hfs_lite")]
     NotOwner,
+    #[error("parameter \"{name}\" cannot be set for a session")]
+    SettingOfSession { name: &'a str },
 }
 
 /// What pgmq allows for a queue's name (47), less `__dead`.
@@ -80,6 +82,7 @@ impl Error<'_> {
             Error::KeyReused { .. } => b"LT001",
             Error::NotOwner => b"42501",
             Error::ClaimVanishes { .. } => b"55000",
+            Error::SettingOfSession { .. } => b"55P02",
         }
     }
 
@@ -148,6 +151,10 @@ impl Error<'_> {
                 format!("{barred} is open to browsers: grant to the role of a back end that {barred} is no member of.")
             }
             Error::NoRole { .. } => "Create the role first, or pass its name as pg_roles shows it.".into(),
+            Error::SettingOfSession { name } => format!(
+                "Take {name} out of the connection's options, and out of ALTER ROLE and ALTER DATABASE ... SET: it stands in \
+                 the server's configuration only."
+            ),
             Error::NotOwner => "Call it as the role that created the extension, or as another superuser.".into(),
         }
     }

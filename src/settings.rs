@@ -1,6 +1,7 @@
 //! The settings, each with its reason. All but `adopt` are read from the server's configuration, and are taken over
 //! when that is loaded anew.
 
+use crate::error::Error;
 use crate::statement::server;
 use pgrx::datum::Interval;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
@@ -44,6 +45,11 @@ pub static RETAIN_EVENT_BUS: Text = Text::new(Some(c"30 days"));
 
 /// Defines the settings; works wherever the library is loaded, not only at the server's start.
 pub fn define() {
+    // Where the library comes into a running session, PostgreSQL would only warn that what the session's options say is not
+    // taken over, and forget what the configuration says: its clock would be the default.
+    if server::is_of_session(c"hfs_lite.clock") {
+        Error::SettingOfSession { name: "hfs_lite.clock" }.raise();
+    }
     GucRegistry::define_bool_guc(
         c"hfs_lite.adopt",
         c"Whether CREATE EXTENSION hfs_lite takes over tables that are there already.",

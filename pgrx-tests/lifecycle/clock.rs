@@ -178,4 +178,12 @@ fn a_session_cannot_choose_its_clock_and_a_reload_changes_it_for_all() {
     early.batch_execute("set hfs_lite.clock = 'caller'").unwrap();
     assert_eq!(claim(&mut early, "k", AHEAD, "1 minute").len(), 0);
     assert_eq!(value(&mut early, "show hfs_lite.clock"), "database");
+    // What a session began with would hide the configuration from a library that comes later: nothing is done there, twice.
+    let mut options = cluster.config("postgres");
+    let mut begun = options.user("app_be").options("-c hfs_lite.clock=caller").connect(NoTls).unwrap();
+    for _ in 0..2 {
+        let error = refusal(begun.simple_query("select * from public.queue_waiting(1)"));
+        assert_eq!(error.code(), &SqlState::CANT_CHANGE_RUNTIME_PARAM);
+        assert!(error.hint().is_some_and(|hint| hint.contains("connection's options")), "{error:?}");
+    }
 }

@@ -91,6 +91,28 @@ unsafe extern "C-unwind" fn check_retention(
     }
 }
 
+/// Whether a setting that is not defined yet was given a value for this session, by the options of its connection or by ALTER
+/// ROLE or ALTER DATABASE ... SET.
+pub fn is_of_session(name: &CStr) -> bool {
+    // SAFETY: PostgreSQL's own list of its settings.
+    unsafe {
+        let settings = settings();
+        let setting = settings.iter().find(|setting| CStr::from_ptr((***setting).name) == name);
+        setting.is_some_and(|setting| (**setting).reset_source > pg_sys::GucSource::PGC_S_ARGV)
+    }
+}
+
+#[cfg(feature = "pg15")]
+unsafe fn settings<'a>() -> &'a [*mut pg_sys::config_generic] {
+    unsafe { std::slice::from_raw_parts(pg_sys::get_guc_variables(), pg_sys::GetNumConfigOptions() as usize) }
+}
+
+#[cfg(not(feature = "pg15"))]
+unsafe fn settings<'a>() -> &'a [*mut pg_sys::config_generic] {
+    let mut count = 0;
+    unsafe { std::slice::from_raw_parts(pg_sys::get_guc_variables(&mut count), count as usize) }
+}
+
 /// Has PostgreSQL refuse settings whose names begin with the prefix and that were not defined.
 pub fn reserve_prefix(prefix: &'static CStr) {
     // SAFETY: the text lives for ever.
