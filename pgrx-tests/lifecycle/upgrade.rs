@@ -2,7 +2,7 @@
 //! one; B1, the new library works on the older schema; B2, what was written and begun before goes on after.
 
 use super::everything::{Sessions, contents, fill, functions, problems, work_goes_on};
-use crate::black_box::harness::{Database, column, refusal, refused, rows, start, value, wait_until};
+use crate::black_box::harness::{Database, column, refusal, refused, rows, start, value};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::path::Path;
