@@ -553,6 +553,51 @@ fn ten_thousand_jobs_are_claimed_and_ended_in_one_call_each() {
 }
 
 #[test]
+fn arrays_may_come_as_a_language_builds_them_and_as_a_table_keeps_them() {
+    let database = Database::new();
+    let mut session = database.connect();
+    // PL/pgSQL passes arrays taken apart, and counts from where it likes; the table keeps them compressed and out of line.
+    session
+        .batch_execute(
+            "create table kept (keys varchar[], payloads jsonb[], ids uuid[], tokens bigint[], reasons text[]);
+             do $$
+             declare keys varchar[]; payloads jsonb[]; ids uuid[]; tokens bigint[]; reasons text[]; claimed record;
+             begin
+               for i in -2..997 loop
+                 keys[i] := 'k' || i;
+                 payloads[i] := to_jsonb(repeat(i::text, 100));
+                 reasons[i] := repeat('why', 100);
+               end loop;
+               for claimed in select * from public.job_claim_many('m', keys, 'w', '2100-01-01', payloads, null) loop
+                 ids := ids || claimed.id;
+                 tokens := tokens || claimed.fencing_token;
+               end loop;
+               insert into kept values (keys, payloads, ids, tokens, reasons);
+             end $$",
+        )
+        .unwrap();
+    let whole = "select count(*) from public.jobs where payload = to_jsonb(repeat(substr(job_key, 2), 100))";
+    assert_eq!(value(&mut session, whole), "1000");
+    let size = "select pg_column_size(keys) + pg_column_size(reasons) > pg_relation_size('kept') from kept";
+    assert_eq!(value(&mut session, size), "t", "out of line");
+    let of = |function: &str, arguments: &str| {
+        format!("select verdict, count(*) from kept, public.{function}({arguments}, null) group by 1")
+    };
+    session.batch_execute("begin").unwrap();
+    assert_eq!(rows(&mut session, &of("job_fail_many", "ids, tokens, reasons")), [["done", "1000"]]);
+    assert_eq!(value(&mut session, "select distinct error from public.jobs"), "why".repeat(100));
+    session.batch_execute("rollback").unwrap();
+    assert_eq!(rows(&mut session, &of("job_complete_many", "ids, tokens")), [["done", "1000"]]);
+    assert!(
+        rows(
+            &mut session,
+            "select c.* from kept, public.job_claim_many('m', keys, 'w', '2100-01-01', payloads, null) c"
+        )
+        .is_empty()
+    );
+}
+
+#[test]
 fn the_message_names_the_element_or_the_lengths() {
     let database = Database::new();
     let mut session = database.connect_as("app_be");
