@@ -373,23 +373,6 @@ fn a_backend_notices_that_pgmqs_tables_have_changed() {
 }
 
 #[test]
-fn what_a_queue_refuses_says_which_queue_it_was_and_the_way_out() {
-    let (_database, mut session, mut superuser) = subscribed();
-    superuser.batch_execute(&format!("alter table pgmq.\"q_{QUEUE}\" add check (message is null)")).unwrap();
-    for call in [
-        format!("select * from event_bus_send('order.created', '{EVENT}')"),
-        format!("select * from event_bus_send_many('order.created', array['{EVENT}']::jsonb[])"),
-    ] {
-        let error = refusal(session.simple_query(&call));
-        assert_eq!(error.code(), &SqlState::CHECK_VIOLATION);
-        let context = error.where_().unwrap_or_default();
-        for part in [QUEUE, "the topic order.created", "event_bus_unsubscribe"] {
-            assert!(context.contains(part), "{context}");
-        }
-    }
-}
-
-#[test]
 fn events_that_are_sent_together_become_visible_one_after_the_other() {
     let (_database, mut session, mut superuser) = subscribed();
     let many = format!("array_fill('{EVENT}'::jsonb, array[1000])");
@@ -400,6 +383,7 @@ fn events_that_are_sent_together_become_visible_one_after_the_other() {
         select vt, lag(vt, 1, vt) over (order by msg_id) as last from pgmq.\"q_{QUEUE}\") m"
     );
     assert_eq!(value(&mut superuser, &distinct), "t");
+}
 
 /// How often the index of the bindings was read.
 fn looks(session: &mut Client) -> u32 {
@@ -490,6 +474,25 @@ fn a_bound_queue_whose_table_is_gone_is_passed_over_with_a_warning() {
     let count = "select count(*) from pgmq.\"q_order.created__audit\" union all
         select count(*) from pgmq.\"q_order.created__stock\"";
     assert_eq!(column(&mut superuser, count), ["4", "4"]);
+}
+
+#[test]
+fn the_error_of_a_broken_queue_names_it_and_the_way_out() {
+    let (_database, mut session, mut superuser) = subscribed();
+    superuser.batch_execute(&format!("alter table pgmq.\"q_{QUEUE}\" add owed integer not null")).unwrap();
+    for call in [
+        format!("select * from public.event_bus_send('order.created', '{EVENT}')"),
+        format!("select * from public.event_bus_send_many('order.created', array['{EVENT}'::jsonb])"),
+    ] {
+        let error = refusal(session.simple_query(&call));
+        assert_eq!(error.code(), &SqlState::NOT_NULL_VIOLATION, "as it came");
+        let context = error.where_().unwrap();
+        assert!(context.contains(&format!("sending an event of topic order.created to queue {QUEUE}")), "{context}");
+        assert!(context.contains(&format!("pgmq.list_topic_bindings('{QUEUE}')")), "{context}");
+    }
+    // Nothing of it is left for later errors.
+    let error = refusal(session.simple_query("select * from public.event_bus_send('order.created', null)"));
+    assert!(error.where_().is_none(), "{error:?}");
 }
 
 #[test]

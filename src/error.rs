@@ -179,12 +179,13 @@ pub fn warn_queue_without_table(queue: &str) {
     statement::warn(*b"42P01", message, hint);
 }
 
-/// The context of what a queue's table refuses: one subscriber's trouble is every publisher's, so they must be able to tell.
-pub fn sending(queue: &str, topic: &str) -> String {
-    format!(
-        "sending a copy to queue {queue}, which is bound to the topic {topic}: mend the queue, or leave it out with \
-         event_bus_unsubscribe"
-    )
+/// What was being done when an event could not be sent: whose queue it is, and how its publishers go on without it.
+pub fn sending(topic: &str, queue: &str) -> CText {
+    CText::new(&format!(
+        "sending an event of topic {topic} to queue {queue}: if the queue is broken, mend it, or unbind it by what \
+         SELECT * FROM pgmq.list_topic_bindings('{}') shows",
+        literal(queue)
+    ))
 }
 
 /// What stands between the quotes of an SQL literal.

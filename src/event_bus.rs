@@ -8,7 +8,7 @@ use crate::error::{self, Error};
 use crate::statement::index::{Direction, Index, Key, Locked};
 use crate::statement::{
     Array, Bigints, Call, Characters, Column, Field, Fields, Instant, Integers, Jsonb, Jsonbs, Object, Queue,
-    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, in_context, refuse_read_only,
+    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, refuse_read_only, with_context,
 };
 use pgrx::pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBARRAYOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
@@ -401,7 +401,7 @@ fn to_bound_queues(topic: Text, send: impl Fn(Queue) -> u64) -> i32 {
     for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
             Some(queue) => {
-                in_context(|| error::sending(name.as_str(), topic.as_str()), || send(queue));
+                with_context(|| error::sending(topic.as_str(), name.as_str()), || send(queue));
                 queues += 1;
             }
             // One subscriber's broken queue must not fail every publisher's business.

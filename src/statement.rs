@@ -151,7 +151,6 @@ unsafe extern "C-unwind" {
     fn errhint(format: *const c_char, ...) -> c_int;
     fn set_errcontext_domain(domain: *const c_char) -> c_int;
     fn errcontext_msg(format: *const c_char, ...) -> c_int;
-    static mut error_context_stack: *mut pg_sys::ErrorContextCallback;
     fn try_relation_open(relation: Oid, lock: c_int) -> pg_sys::Relation;
     fn relation_close(relation: pg_sys::Relation, lock: c_int);
     fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
@@ -1380,34 +1379,6 @@ impl CText {
     }
 }
 
-/// Does the work, and adds what `told` says to the CONTEXT of whatever PostgreSQL reports meanwhile.
-pub fn in_context<R: Copy>(told: impl Fn() -> String, work: impl FnOnce() -> R) -> R {
-    #[pg_guard]
-    unsafe extern "C-unwind" fn tell<F: Fn() -> String>(told: *mut c_void) {
-        // SAFETY: the argument is what in_context was called with, which is still at work.
-        unsafe {
-            let text = CText::new(&(*told.cast::<F>())());
-            set_errcontext_domain(ptr::null());
-            errcontext_msg(c"%s".as_ptr(), text.0);
-        }
-    }
-    fn callback<F: Fn() -> String>(_: &F) -> unsafe extern "C-unwind" fn(*mut c_void) {
-        tell::<F>
-    }
-    // SAFETY: where the work raises, PostgreSQL takes the stack back to what it was where it goes on.
-    unsafe {
-        let mut entry = pg_sys::ErrorContextCallback {
-            previous: error_context_stack,
-            callback: Some(callback(&told)),
-            arg: (&raw const told).cast_mut().cast(),
-        };
-        error_context_stack = &mut entry;
-        let done = work();
-        error_context_stack = entry.previous;
-        done
-    }
-}
-
 /// Raises an ERROR with any SQLSTATE; pgrx's own list lacks ours and some of PostgreSQL's.
 pub fn raise(sqlstate: [u8; 5], message: CText, detail: Option<CText>, hint: Option<CText>) -> ! {
     report(pg_sys::PGERROR as c_int, sqlstate, message, detail, hint);
@@ -1417,6 +1388,34 @@ pub fn raise(sqlstate: [u8; 5], message: CText, detail: Option<CText>, hint: Opt
 /// Raises a WARNING, and goes on.
 pub fn warn(sqlstate: [u8; 5], message: CText, hint: CText) {
     report(pg_sys::WARNING as c_int, sqlstate, message, None, Some(hint));
+}
+
+/// Does what `act` does; whatever is reported meanwhile, by anybody, has a line of ours in its CONTEXT. `line` makes it when it is
+/// needed, and must not raise.
+pub fn with_context<T>(line: impl Fn() -> CText + Copy, act: impl FnOnce() -> T) -> T {
+    unsafe extern "C-unwind" fn add<Line: Fn() -> CText>(line: *mut c_void) {
+        // SAFETY: what `arg` below leads to is there until `act` is done, or jumped out of.
+        unsafe {
+            let line = (*line.cast::<Line>())();
+            set_errcontext_domain(ptr::null());
+            errcontext_msg(c"%s".as_ptr(), line.0);
+        }
+    }
+    fn callback_of<Line: Fn() -> CText>(_: &Line) -> unsafe extern "C-unwind" fn(*mut c_void) {
+        add::<Line>
+    }
+    // SAFETY: PostgreSQL's own list, which it cuts back itself where it jumps out.
+    unsafe {
+        let mut own = pg_sys::ErrorContextCallback {
+            previous: pg_sys::error_context_stack,
+            callback: Some(callback_of(&line)),
+            arg: (&raw const line).cast_mut().cast(),
+        };
+        pg_sys::error_context_stack = &raw mut own;
+        let done = act();
+        pg_sys::error_context_stack = own.previous;
+        done
+    }
 }
 
 fn report(level: c_int, sqlstate: [u8; 5], message: CText, detail: Option<CText>, hint: Option<CText>) {
