@@ -328,7 +328,7 @@ fn tables_of_another_pgmq_are_served_by_its_own_functions_with_the_same_answers(
     assert!(sent > 50, "{sent}");
     assert!(calls("'send'") > 30, "each was sent by pgmq, once");
     for function in ["'send_batch'", "'read'", "'archive'", "'set_vt'", "'delete'"] {
-        assert!(calls(function) > 3, "{function}: {}", calls(function));
+        assert!(calls(function) > 0, "{function}");
     }
     for table in ["q_{}", "a_{}", "q_{}__dead"] {
         let mut kept = |queue| {

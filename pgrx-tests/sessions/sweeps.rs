@@ -139,12 +139,14 @@ fn a_sweep_reads_its_index_and_nothing_of_what_stays() {
                from pg_stat_user_tables where relid = '{0}'::regclass",
             sweep.table
         );
+        // The counts of a backend are seen when it has nothing to do for a while, or is asked to.
+        let flush = "select pg_stat_force_next_flush()";
+        superuser.batch_execute(flush).unwrap();
         let before = rows(&mut superuser, &reads).remove(0);
         for batch in ["9", "1", "0"] {
             assert_eq!(value(&mut operator, &sweep.of(9)), batch, "{}", sweep.call);
         }
-        // The counts of a backend are seen when it has nothing to do for a while, or is asked to.
-        operator.batch_execute("select pg_stat_force_next_flush()").unwrap();
+        operator.batch_execute(flush).unwrap();
         operator.batch_execute("select 1").unwrap();
         let after = rows(&mut superuser, &reads).remove(0);
         assert_eq!(before[..2], after[..2], "{}: no scan of the table", sweep.call);
