@@ -87,6 +87,7 @@ PEERS = {
     },
 }
 WORKERS, BATCHES = [1, 32], [1, 100]
+SHORT = {"jobs": [(32, 100)], "events": [(1, 1), (32, 100)]}
 RATE = 100
 # Rows written so far, in all schemas.
 WRITTEN = "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) from pg_stat_user_tables"
@@ -94,25 +95,26 @@ WRITTEN = "select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) from pg_st
 
 def run(server: Server, short: bool) -> dict:
     rounds, seconds, waited = (1, 0.3, 0.5) if short else (3, 1, 2)
+    # Of what costs the most time beside what it measures.
+    fewer = min(rounds, 2)
     peers = Peers(server)
-    shapes = [(w, b) for w in WORKERS for b in BATCHES if not short or (w, b) in [(1, 1), (32, 100)]]
     measured = []
     for kind, members in PEERS.items():
-        for workers, batch in shapes:
+        for workers, batch in SHORT[kind] if short else [(w, b) for w in WORKERS for b in BATCHES]:
             say(f"paths: {kind}, {workers} workers, {'batched' if batch > 1 else 'single'}")
             forms = [Form(peers, kind, name, workers, batch) for name, peer in members.items()
                      if name not in peers.left_out and workers in peer.get("workers", WORKERS)]
             for _ in range(rounds):
                 for form in forms:
                     form.sustained(seconds)
+            for _ in range(fewer):
                 for form in forms:
                     form.drain(seconds)
-            for _ in range(min(rounds, 2)):
                 for form in forms:
                     form.latency(waited)
             if workers > 1 and not short:
                 server.settings(synchronous_commit="off")
-                for _ in range(min(rounds, 2)):
+                for _ in range(fewer):
                     for form in forms:
                         form.sustained(seconds, "sustained_off")
                 server.settings(synchronous_commit="on")
