@@ -25,7 +25,7 @@ from .server import Server
 # Calls before the first mark of a call, and those between its marks.
 WARM_UP, MEASURED = 20, 60
 EACH = WARM_UP + MEASURED
-# Of which size a step's own rows are: above all numbers of rows that are loaded.
+# Where the numbers of a step's own rows begin: above those of all that is loaded.
 OWN = 100_000_000
 
 
@@ -41,15 +41,16 @@ class Call:
 
 @dataclass
 class Axis:
-    """What grows, by SQL with the numbers of the rows $FROM to $TO, and what each step needs besides, from $OWN on."""
+    """What grows: its sizes, and the SQL that loads the rows of numbers $FROM to $TO; and the calls that are counted."""
 
     name: str
     sizes: list[int]
     grow: str
     calls: list[Call]
+    # What must be there before, and what each step needs besides, numbered from $OWN + 1 to $OWN + $EACH.
     begin: str = ""
     step: str = ""
-    # Sizes that a short run has.
+    # How many sizes a short run has.
     short: int = 2
 
 
