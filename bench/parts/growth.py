@@ -41,7 +41,7 @@ class Call:
 
 @dataclass
 class Axis:
-    """What grows: its sizes, and the SQL that loads the rows of numbers $FROM to $TO; and the calls that are counted."""
+    """What grows: its sizes, the SQL that loads the rows of numbers $FROM to $TO, and the calls that are counted."""
 
     name: str
     sizes: list[int]
