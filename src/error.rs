@@ -2,7 +2,7 @@
 //! here; they pass through untouched.
 
 use crate::argument::Argument;
-use crate::statement::{self, CText};
+use crate::statement::{self, CText, ContextLine};
 
 /// An error of ours. `argument` is what the caller knows it by; `came` is what the caller passed.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -180,12 +180,10 @@ pub fn warn_queue_without_table(queue: &str) {
 }
 
 /// What was being done when an event could not be sent: whose queue it is, and how its publishers go on without it.
-pub fn sending(topic: &str, queue: &str) -> CText {
-    CText::new(&format!(
-        "sending an event of topic {topic} to queue {queue}: if the queue is broken, mend it, or unbind it by what \
-         SELECT * FROM pgmq.list_topic_bindings('{}') shows",
-        literal(queue)
-    ))
+pub fn while_sending<'a>(topic: &'a str, queue: &'a str) -> ContextLine<'a> {
+    let format = c"sending an event of topic %.*s to queue %.*s; if the queue is broken, mend it, or unbind it with \
+        pgmq.unbind_topic from what pgmq.list_topic_bindings shows of it";
+    ContextLine { format, texts: [topic, queue] }
 }
 
 /// What stands between the quotes of an SQL literal.

@@ -8,7 +8,7 @@ use crate::error::{self, Error};
 use crate::statement::index::{Direction, Index, Key, Locked};
 use crate::statement::{
     Array, Bigints, Call, Characters, Column, Field, Fields, Instant, Integers, Jsonb, Jsonbs, Object, Queue,
-    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, refuse_read_only, with_context,
+    QueueStatement, Saved, Statement, TableIterator, Text, Varchar, refuse_read_only,
 };
 use pgrx::pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBARRAYOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 use pgrx::prelude::*;
@@ -401,7 +401,7 @@ fn to_bound_queues(topic: Text, send: impl Fn(Queue) -> u64) -> i32 {
     for name in names.texts() {
         match find(name).filter(|queue| queue.exists()) {
             Some(queue) => {
-                with_context(|| error::sending(topic.as_str(), name.as_str()), || send(queue));
+                error::while_sending(topic.as_str(), name.as_str()).around(|| send(queue));
                 queues += 1;
             }
             // One subscriber's broken queue must not fail every publisher's business.

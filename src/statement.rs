@@ -1390,31 +1390,44 @@ pub fn warn(sqlstate: [u8; 5], message: CText, hint: CText) {
     report(pg_sys::WARNING as c_int, sqlstate, message, None, Some(hint));
 }
 
-/// Does what `act` does; whatever is reported meanwhile, by anybody, has a line of ours in its CONTEXT. `line` makes it when it is
-/// needed, and must not raise.
-pub fn with_context<T>(line: impl Fn() -> CText + Copy, act: impl FnOnce() -> T) -> T {
-    unsafe extern "C-unwind" fn add<Line: Fn() -> CText>(line: *mut c_void) {
-        // SAFETY: what `arg` below leads to is there until `act` is done, or jumped out of.
+/// A line of an error's CONTEXT; each of the two texts stands for a `%.*s`. It takes no memory until it is printed, and then
+/// PostgreSQL's: what is reported may be that there is none.
+#[derive(Clone, Copy)]
+pub struct ContextLine<'a> {
+    pub format: &'static CStr,
+    pub texts: [&'a str; 2],
+}
+
+impl ContextLine<'_> {
+    /// Does what `act` does; whatever is reported meanwhile, by anybody, has this line in its CONTEXT.
+    pub fn around<T>(self, act: impl FnOnce() -> T) -> T {
+        // SAFETY: PostgreSQL's own list, which it cuts back itself where it jumps out; until then the line is there.
         unsafe {
-            let line = (*line.cast::<Line>())();
-            set_errcontext_domain(ptr::null());
-            errcontext_msg(c"%s".as_ptr(), line.0);
+            let mut own = pg_sys::ErrorContextCallback {
+                previous: pg_sys::error_context_stack,
+                callback: Some(add_line),
+                arg: (&raw const self).cast_mut().cast(),
+            };
+            pg_sys::error_context_stack = &raw mut own;
+            let done = act();
+            pg_sys::error_context_stack = own.previous;
+            done
         }
     }
-    fn callback_of<Line: Fn() -> CText>(_: &Line) -> unsafe extern "C-unwind" fn(*mut c_void) {
-        add::<Line>
-    }
-    // SAFETY: PostgreSQL's own list, which it cuts back itself where it jumps out.
+}
+
+/// SAFETY: for [`ContextLine::around`]: the line is there.
+unsafe extern "C-unwind" fn add_line(line: *mut c_void) {
     unsafe {
-        let mut own = pg_sys::ErrorContextCallback {
-            previous: pg_sys::error_context_stack,
-            callback: Some(callback_of(&line)),
-            arg: (&raw const line).cast_mut().cast(),
-        };
-        pg_sys::error_context_stack = &raw mut own;
-        let done = act();
-        pg_sys::error_context_stack = own.previous;
-        done
+        let ContextLine { format, texts: [first, second] } = *line.cast::<ContextLine>();
+        set_errcontext_domain(ptr::null());
+        errcontext_msg(
+            format.as_ptr(),
+            first.len() as c_int,
+            first.as_ptr().cast::<c_char>(),
+            second.len() as c_int,
+            second.as_ptr().cast::<c_char>(),
+        );
     }
 }
 
